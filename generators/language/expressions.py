@@ -4,7 +4,7 @@ import ast
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from candlelight.loaders.schema import FactorValue
 
 _LONGEST = 400  # characters
 _LARGEST_POWER = 64.0
+_PREVIOUS = "previous"
 CONSTANTS = {"pi": math.pi}
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "abs": abs,
@@ -66,7 +67,8 @@ def _parsed(text: str) -> tuple[ast.expr, _Evaluate]:
     """Parse an expression, and refuse everything outside a small safe language.
 
     The language has numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, comparisons,
-    ``and or not``, ``a if b else c``, and the functions in `FUNCTIONS`.
+    ``and or not``, ``a if b else c``, the functions in `FUNCTIONS`, and ``previous(x)``, the value of x at
+    the previous step of a sequence.
 
     Raises:
         InputError: the text is no expression, is too long, or is outside the language.
@@ -85,7 +87,8 @@ def _parsed(text: str) -> tuple[ast.expr, _Evaluate]:
 def names_in_expression(text: str) -> tuple[str, ...]:
     """List the variables that an expression names, in the order of their first appearance.
 
-    A name before brackets is a function, any other name a variable; both may have the same name.
+    A name before brackets is a function, any other name a variable; both may have the same name. The names
+    within ``previous()`` are those of `lagged_names` and not of this list.
 
     Raises:
         InputError: the text is no expression of the language.
@@ -94,14 +97,50 @@ def names_in_expression(text: str) -> tuple[str, ...]:
         >>> names_in_expression("sin(angle) * size + size if color == 'red' else 0")
         ('angle', 'size', 'color')
     """
-    nodes = list(ast.walk(_parsed(text)[0]))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    found = [
-        (node.lineno, node.col_offset, node.id)
-        for node in nodes
-        if isinstance(node, ast.Name) and id(node) not in called and node.id not in CONSTANTS
-    ]
-    return tuple(dict.fromkeys(name for _, _, name in sorted(found)))
+    calls = [node for node in ast.walk(_parsed(text)[0]) if isinstance(node, ast.Call)]
+    others = {id(node.func) for node in calls} | {id(node) for node in _lagged(text)}
+    return _in_order(
+        node
+        for node in ast.walk(_parsed(text)[0])
+        if isinstance(node, ast.Name) and id(node) not in others and node.id not in CONSTANTS
+    )
+
+
+def lagged_names(text: str) -> tuple[str, ...]:
+    """List the variables whose value at the previous step an expression reads.
+
+    Raises:
+        InputError: the text is no expression of the language.
+
+    Example:
+        >>> lagged_names("0.9 * previous(x) + 0.1 * size")
+        ('x',)
+    """
+    return _in_order(_lagged(text))
+
+
+def previous(name: str) -> str:
+    """Name the value of a variable at the previous step.
+
+    Example:
+        >>> previous("x")
+        'previous(x)'
+    """
+    return f"{_PREVIOUS}({name})"
+
+
+def _lagged(text: str) -> list[ast.Name]:
+    calls = [node for node in ast.walk(_parsed(text)[0]) if isinstance(node, ast.Call)]
+    return [one for call in calls for one in call.args if _is_previous(call) and isinstance(one, ast.Name)]
+
+
+def _is_previous(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == _PREVIOUS
+
+
+def _in_order(nodes: Iterable[ast.Name]) -> tuple[str, ...]:
+    found = sorted((node.lineno, node.col_offset, node.id) for node in nodes)
+    return tuple(dict.fromkeys(name for _, _, name in found))
 
 
 def arguments_of_call(text: str) -> list[float | str]:
@@ -132,7 +171,7 @@ def _plain_number(text: str) -> float | str:
 
 
 def compared_texts(text: str) -> list[tuple[str, str]]:
-    """List the pairs of a variable and a text in quotes that an expression compares.
+    """List the pairs of a variable, now or at the previous step, and a text in quotes that it is compared with.
 
     Raises:
         InputError: the text is no expression of the language.
@@ -148,7 +187,11 @@ def compared_texts(text: str) -> list[tuple[str, str]]:
             for op, (left, right) in zip(node.ops, itertools.pairwise(sides), strict=True):
                 for pair in ((left, right), (right, left)):
                     match op, *pair:
-                        case [ast.Eq() | ast.NotEq(), ast.Name(id=name), ast.Constant(value=str() as value)]:
+                        case [
+                            ast.Eq() | ast.NotEq(),
+                            ast.Name(id=name) | ast.Call(func=ast.Name(id="previous"), args=[ast.Name(id=name)]),
+                            ast.Constant(value=str() as value),
+                        ]:
                             found.append((name, value))
     return found
 
@@ -158,7 +201,7 @@ def evaluate_expression(text: str, values: Mapping[str, FactorValue]) -> float:
 
     Args:
         text: the expression.
-        values: values of its variables.
+        values: values of its variables; of those at the previous step by their names of `previous`.
 
     Returns:
         A finite number; a comparison is 1 or 0.
@@ -182,7 +225,8 @@ def evaluate_expression(text: str, values: Mapping[str, FactorValue]) -> float:
 
 
 def _shown(text: str, values: Mapping[str, FactorValue]) -> str:
-    return ", ".join(f"{name}={values[name]!r}" for name in names_in_expression(text)) or "no variables"
+    names = (*names_in_expression(text), *map(previous, lagged_names(text)))
+    return ", ".join(f"{name}={values[name]!r}" for name in names) or "no variables"
 
 
 def _compiled(node: ast.expr, text: str) -> _Evaluate:
@@ -196,6 +240,8 @@ def _compiled(node: ast.expr, text: str) -> _Evaluate:
             return _applied(_BINARY[type(op)], [left, right], text)
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             return _applied(_UNARY[type(op)], [operand], text)
+        case ast.Call(func=ast.Name(id="previous"), args=[ast.Name(id=name)], keywords=[]):
+            return lambda values: values[previous(name)]
         case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in FUNCTIONS:
             return _applied(FUNCTIONS[name], parts, text)
         case ast.BoolOp(op=op, values=parts):
@@ -211,7 +257,7 @@ def _compiled(node: ast.expr, text: str) -> _Evaluate:
             return lambda values: chosen(values) if holds(values) else other(values)
     raise InputError(
         f"`{text}`: `{ast.unparse(node)}` is not allowed; expected numbers, names, arithmetic, "
-        f"comparisons, `a if b else c` and {', '.join(FUNCTIONS)}"
+        f"comparisons, `a if b else c`, {', '.join(FUNCTIONS)} and {previous('NAME')}"
     )
 
 

@@ -5,16 +5,23 @@ Interventions stand in a recipe's `do`, a set's `do` and a set of counterfactual
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.language.colour_texts import is_colour_text, linear_colour
-from candlelight.generators.language.factors import Categorical, Factor
+from candlelight.generators.language.factors import (
+    Categorical,
+    Continuous,
+    Factor,
+    mechanism_in_place,
+)
 from candlelight.generators.language.recipe import Recipe
 from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import FactorValue
 
 FactorValues = Mapping[str, FactorValue]  # values by name of the factor or variable
+Changes = dict[str, FactorValue | Factor]  # what an intervention sets, and mechanisms that it puts in place
 
 
 def allow_passed_code(recipe: Recipe) -> Recipe:
@@ -101,10 +108,23 @@ def check_interventions(recipe: Recipe) -> None:
         if recipe.do or image_set.do or image_set.counterfactual is not None:
             library = library or AssetLibrary(recipe.assets)
             with within(f"sets.{name}"):
-                intervention_values(recipe, name, library)
+                for changes in intervention_values(recipe, name, library):
+                    if mechanisms_in(changes):
+                        with within("do"):
+                            image_set.intervened(changes)
 
 
-def intervention_values(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[dict[str, FactorValue]]:
+def mechanisms_in(changes: Changes) -> dict[str, Factor]:
+    """Return the mechanisms that an intervention puts in place, without the values that it sets.
+
+    Example:
+        >>> mechanisms_in({"color": "red"})
+        {}
+    """
+    return {name: one for name, one in changes.items() if isinstance(one, Categorical | Continuous)}
+
+
+def intervention_values(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[Changes]:
     """List the interventions of a set, one for each sample of a unit.
 
     A set of samples has one intervention: the recipe's ``do`` and the set's own, which takes precedence. A
@@ -116,12 +136,12 @@ def intervention_values(recipe: Recipe, set_name: str, library: AssetLibrary) ->
         library: where assets are found.
 
     Returns:
-        For each intervention the factors and variables of the set that it sets, with their values as the
-        recipe writes them.
+        For each intervention the factors and variables of the set that it changes: with their values as the
+        recipe writes them, or with the mechanisms put in place.
 
     Raises:
         InputError: a categorical factor does not have the value, or a number is expected. Numbers may leave
-            the range of their factor.
+            the range of their factor. Or fields that are no mechanism of the factor.
     """
     image_set = recipe.sets[set_name]
     mechanisms = image_set.mechanisms()
@@ -139,13 +159,20 @@ def intervention_values(recipe: Recipe, set_name: str, library: AssetLibrary) ->
 
 
 def _checked(
-    changes: FactorValues, field: str, mechanisms: Mapping[str, Factor], library: AssetLibrary
-) -> dict[str, FactorValue]:
+    changes: Mapping[str, FactorValue | dict[str, Any]],
+    field: str,
+    mechanisms: Mapping[str, Factor],
+    library: AssetLibrary,
+) -> Changes:
     """Choose the changes that concern these mechanisms, and check their values."""
-    chosen: dict[str, FactorValue] = {}
+    chosen: Changes = {}
     for name, value in changes.items():
         mechanism = mechanisms.get(name)
-        if isinstance(mechanism, Categorical):
+        if isinstance(value, dict):
+            if mechanism is not None:
+                with within(f"{field}.{name}"):
+                    chosen[name] = mechanism_in_place(mechanism, value)
+        elif isinstance(mechanism, Categorical):
             listed = values_of(mechanism, library)
             if value not in listed:
                 known = ", ".join(map(str, listed))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from candlelight.generators.language.expressions import arguments_of_call, names_in_expression
 from candlelight.generators.language.field_types import PlainType, Share, described, key_of, with_keys
@@ -115,6 +115,15 @@ def _value(value: object) -> object:
 
 
 Value = Annotated[FactorValue, BeforeValidator(_value), PlainType("name or number")]
+
+
+def _change(value: object) -> object:
+    return read_conditional_table(value) if isinstance(value, dict) else _value(value)
+
+
+Change = Annotated[
+    FactorValue | dict[str, Any], BeforeValidator(_change), PlainType("name, number or fields of a mechanism")
+]
 Quantity = Annotated[float | str, BeforeValidator(_number_or_expression), PlainType("number or expression")]
 
 
@@ -332,6 +341,37 @@ Factor = Annotated[
     ),
     BeforeValidator(_read_factor),
 ]
+
+
+_VALUES = {"values", "count", "assets"}  # fields that say which values there are
+
+
+def mechanism_in_place(factor: Factor, fields: Mapping[str, Any]) -> Factor:
+    """Return the mechanism that an intervention puts in place of a factor's own.
+
+    A factor with a list keeps its values, a range is kept where ``fields`` leaves it out.
+
+    Raises:
+        InputError: fields of another kind, or that contradict each other.
+
+    Example:
+        >>> placed = mechanism_in_place(Continuous(low=0, high=1, value="x"), {"high": 2})
+        >>> placed.low, placed.high, placed.value
+        (0.0, 2.0, None)
+    """
+    listed = isinstance(factor, Categorical)
+    known = type(factor).model_fields.keys() - (_VALUES if listed else set())
+    if unknown := sorted(fields.keys() - known):
+        kind = "the factor keeps its list of values" if listed else "the factor is a range"
+        raise InputError(f"expected some of {', '.join(sorted(known))}, got {unknown}: {kind}")
+    kept = factor.model_dump(include=_VALUES if listed else {"low", "high"}, exclude_unset=True)
+    unit = {"unit": factor.unit} if factor.unit else {}
+    try:
+        return type(factor).model_validate({**kept, **unit, **fields})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
+        raise InputError(f"{where}{where and ': '}{first['msg'].removeprefix('Value error, ')}") from None
 
 
 _Values = Annotated[

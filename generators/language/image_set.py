@@ -1,6 +1,6 @@
 """Image sets of a recipe, as pydantic models, with size and quality of their images."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -10,19 +10,20 @@ from candlelight.generators.language.causal_graph import Graph, causal_graph, ca
 from candlelight.generators.language.expressions import CONSTANTS
 from candlelight.generators.language.factors import (
     Categorical,
+    Change,
     Continuous,
     Factor,
     Name,
     Rule,
-    Value,
     Weights,
+    mechanism_in_place,
 )
-from candlelight.generators.language.field_types import LayerNames, described, references
+from candlelight.generators.language.field_types import LayerNames, described, key_of, references
 from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.scene_code import SceneCode
 from candlelight.loaders.causal_graphs import CausalGraph
-from candlelight.loaders.errors import did_you_mean, within
-from candlelight.loaders.schema import LAYERS, Record
+from candlelight.loaders.errors import InputError, did_you_mean, within
+from candlelight.loaders.schema import LAYERS, FactorValue, Record
 
 
 class ImageSize(Record):
@@ -89,11 +90,19 @@ def _uneven(row: Weights) -> bool:
     return len(set(weights) - {0.0}) > 1
 
 
+def _giving(factor: Factor, change: FactorValue | Factor) -> Factor:
+    if isinstance(change, Categorical | Continuous):
+        return change
+    always = {"weights": {key_of(change): 1.0}} if isinstance(factor, Categorical) else {"value": change}
+    bounds = {} if isinstance(factor, Categorical) else {"low": change, "high": change}
+    return mechanism_in_place(factor, {**always, **bounds})
+
+
 class Counterfactual(Record):
     """The same units as another set, under interventions: every exogenous draw is kept."""
 
     of: str = described(..., "Name of a set above, whose samples are changed.", "train")
-    do: tuple[Annotated[dict[Name, Value], Field(min_length=1)], ...] = described(
+    do: tuple[Annotated[dict[Name, Change], Field(min_length=1)], ...] = described(
         ...,
         "Interventions; each gives one sample for each sample of that set.",
         [{"color": "red"}],
@@ -136,9 +145,9 @@ class ImageSet(Record):
     varies: tuple[str, ...] = described(
         (), "Factors that change within a concept set; samples with equal other factors form one.", ["color"]
     )
-    do: dict[Name, Value] = described(
+    do: dict[Name, Change] = described(
         {},
-        "Interventions: fixed values, without the mechanisms of their factors.",
+        "Interventions: values, or mechanisms, in place of the mechanisms of their factors.",
         {"color": "red"},
         later=True,
     )
@@ -222,8 +231,7 @@ class ImageSet(Record):
                 raise ValueError(f"{field}.{missing}")
         return self
 
-    @model_validator(mode="after")
-    def _check_parents_and_rules(self) -> "ImageSet":
+    def _check_parents(self) -> None:
         mechanisms = self.mechanisms()
         for name, mechanism in mechanisms.items():
             field = self.field_of(name)
@@ -232,11 +240,17 @@ class ImageSet(Record):
                     known = ", ".join(mechanisms)
                     unquoted = isinstance(mechanism, Continuous) and self._is_value(parent)
                     remedy = f"; names of values stand in quotes: '{parent}'" if unquoted else ""
-                    raise ValueError(
+                    raise InputError(
                         f"{field}: `{parent}` is no factor or variable; expected one of: {known}{remedy}"
                     )
                 if isinstance(mechanism, Categorical) and not isinstance(mechanisms[parent], Categorical):
-                    raise ValueError(f"{field}.given: expected categorical names, got `{parent}`")
+                    raise InputError(f"{field}.given: expected categorical names, got `{parent}`")
+        with within("factors"):
+            causal_order(self.causal_parents())
+
+    @model_validator(mode="after")
+    def _check_parents_and_rules(self) -> "ImageSet":
+        self._check_parents()
         for i, rule in enumerate(self.rules):
             for name in rule.exclude:
                 if name not in self.categorical():
@@ -250,8 +264,6 @@ class ImageSet(Record):
                     f"rules.{i}: a selection on drawn values would tell the samples of a unit apart; "
                     "leave `unit_factors` out, or select on factors of the grid"
                 )
-        with within("factors"):
-            causal_order(self.causal_parents())
         return self
 
     def _is_value(self, name: str) -> bool:
@@ -311,6 +323,25 @@ class ImageSet(Record):
     def causal_parents(self, intervened: Collection[str] = ()) -> Graph:
         """Return the parents of every factor and variable; names that an intervention sets have none."""
         return causal_graph(self.mechanisms(), self.rules, intervened)
+
+    def intervened(self, changes: Mapping[str, FactorValue | Factor]) -> "ImageSet":
+        """Return the set after an intervention, in which a value is a mechanism that gives this value alone.
+
+        Rules whose target is intervened on are gone, selections stay.
+
+        Raises:
+            InputError: a mechanism in place has an unknown parent, or closes a cycle.
+        """
+        placed = {name: _giving(self.mechanisms()[name], change) for name, change in changes.items()}
+        changed = self.model_copy(
+            update={
+                "factors": {name: placed.get(name, one) for name, one in self.factors.items()},
+                "variables": {name: placed.get(name, one) for name, one in self.variables.items()},
+                "rules": tuple(rule for rule in self.rules if rule.target not in placed),
+            }
+        )
+        changed._check_parents()
+        return changed
 
     def crossed(self) -> tuple[str, ...]:
         """Names of the factors that form the grid, in order."""

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ValidationError, model_validator
 
 from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
-from candlelight.generators.language.factors import Categorical, Name, Value
+from candlelight.generators.language.factors import Categorical, Change, Name
 from candlelight.generators.language.field_types import LayerNames, PlainType, described
 from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
 from candlelight.loaders.errors import InputError, did_you_mean, within
@@ -64,7 +64,7 @@ class Recipe(Record):
         "Your own folders of assets by kind, relative to this file; searched before the shipped ones.",
         {"objects": "meshes"},
     )
-    do: dict[str, Value] = described({}, "Interventions in every set that has the factor.", {"color": "red"})
+    do: dict[str, Change] = described({}, "Interventions in every set that has the factor.", {"color": "red"})
     sets: dict[Name, ImageSet] = described(
         ...,
         "Image sets by name.",

@@ -30,14 +30,15 @@ from candlelight.loaders.selection.conditional_tables import inverse_weights
 COUNTERFACTUAL_SUFFIX = "_counterfactual"
 
 
-def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
+def do(recipe: Recipe, /, *sets: str, **values: FactorValue | Mapping[str, Any]) -> Recipe:
     """Intervene on a recipe: replace the mechanisms of factors by values, and keep every exogenous draw.
 
     Args:
         recipe: the recipe.
         sets: names of the sets to intervene in, together with their counterfactuals; by default all sets that
             have the factors.
-        values: factor to the value that it is set to.
+        values: factor to the value that it is set to, or to the fields of a mechanism that is put in place,
+            as in ``x={"low": 0, "high": 1}``; such a mechanism draws from a random stream of its own.
 
     Returns:
         The recipe of the intervened population: the same samples, with the same ids, units and draws, in
@@ -111,7 +112,12 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
     return replace(plan, samples=plan.samples.take(kept))
 
 
-def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values: FactorValue) -> Plan:
+def counterfactual(
+    plan: Plan,
+    /,
+    *changes: Mapping[str, FactorValue | Mapping[str, Any]],
+    **values: FactorValue | Mapping[str, Any],
+) -> Plan:
     """Plan how each sample would have been, had the named factors had these values.
 
     Abduction, action, prediction: every exogenous draw of the unit is kept (position, light, camera,
@@ -121,7 +127,8 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
 
     Args:
         plan: the factual samples; ``plan["candle-000012"]`` is the plan of one sample.
-        changes: interventions, each a mapping of factors to values; each gives one counterfactual a sample.
+        changes: interventions, each a mapping of factors to values or mechanisms, as in `do`;
+            each gives one counterfactual a sample.
         values: one intervention, written as keywords.
 
     Returns:
@@ -145,7 +152,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         True
     """
     check_plan(plan)
-    asked = [dict(change) for change in (*changes, values) if change]
+    asked: list[dict[str, Any]] = [dict(change) for change in (*changes, values) if change]
     if not asked:
         raise InputError("counterfactual: expected factors to change, as in color='yellow', got none")
     names = list(dict.fromkeys(key.set for key in plan.samples.keys))
@@ -157,7 +164,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
     return new_plan(recipe, itertools.chain.from_iterable(planned), library)
 
 
-def _with_counterfactuals(recipe: Recipe, names: list[str], asked: list[dict[str, FactorValue]]) -> Recipe:
+def _with_counterfactuals(recipe: Recipe, names: list[str], asked: list[dict[str, Any]]) -> Recipe:
     """Add a set of counterfactuals to a recipe for each of the named sets."""
     sets: dict[str, Any] = recipe.model_dump(exclude_unset=True)["sets"]
     for name in names:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
 
@@ -13,7 +13,12 @@ from numpy import ndarray
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.causal_graph import Graph, causal_order
 from candlelight.generators.language.expressions import compared_texts, evaluate_expression
-from candlelight.generators.language.factor_values import FactorValues, values_of
+from candlelight.generators.language.factor_values import (
+    Changes,
+    FactorValues,
+    mechanisms_in,
+    values_of,
+)
 from candlelight.generators.language.factors import (
     Categorical,
     Continuous,
@@ -43,6 +48,7 @@ class Mechanisms:
 
     image_set: ImageSet
     lists: Mapping[str, tuple[FactorValue, ...]]
+    streams: Mapping[str, str] = field(default_factory=dict)  # by names with a mechanism in place
 
     @cached_property
     def by_name(self) -> dict[str, Factor]:
@@ -165,15 +171,37 @@ class Mechanisms:
         for name in self.order:
             if name in changes:
                 values[name], propensities[name] = changes[name], 1.0
-            elif name in given and all(values[parent] == given[parent] for parent in self.graph[name]):
+            elif (
+                name in given
+                and name not in self.streams
+                and all(values[parent] == given[parent] for parent in self.graph[name])
+            ):
                 values[name], propensities[name] = given[name], self.probability(name, given)
             else:
-                label = f"{name}#{attempt}" if attempt else name
+                label = self.streams.get(name, name) + (f"#{attempt}" if attempt else "")
                 u = float(stream(seed, unit, label).random())
-                if name in given:
+                if name in given and name not in self.streams:
                     u = self._draw_of_given(name, given, u)
                 values[name], propensities[name] = self.draw(name, values, u)
         return values, propensities
+
+    def intervened(self, changes: Changes, entry: str) -> "Mechanisms":
+        """Return the mechanisms after an intervention that puts mechanisms in place.
+
+        A mechanism in place has a random stream of its own, so that its noise is independent of the factor's
+        own noise and no other draw shifts.
+
+        Args:
+            changes: the intervention.
+            entry: name of the intervention, for the names of the streams.
+        """
+        streams = {name: f"{name}|{entry}" for name in mechanisms_in(changes)}
+        if not streams:
+            return self
+        image_set = self.image_set.intervened(changes)
+        with within(entry):
+            _check_weights(image_set, self.lists)
+        return Mechanisms(image_set, self.lists, streams)
 
     def constrained(self, name: str) -> bool:
         """Tell whether a table, a rule or weights may exclude values of a categorical factor."""
@@ -216,9 +244,9 @@ def _check_weights(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, .
         rows = {f"table.{'.'.join(given)}": (given, weights) for given, weights in factor.rows().items()}
         if factor.weights is not None:
             rows = {"weights": ((), factor.weights), **rows}
-        for field, (given, weights) in rows.items():
+        for part, (given, weights) in rows.items():
             if all(key in keys[parent] for parent, key in zip(factor.given, given, strict=False)):
-                with within(f"{image_set.field_of(name)}.{field}"):
+                with within(f"{image_set.field_of(name)}.{part}"):
                     weights_of(weights, lists[name])
 
 
@@ -238,12 +266,12 @@ def _check_values(
         return value in lists[name] or (assets is not None and library.has(assets, str(value)))
 
     for name, mechanism in image_set.mechanisms().items():
-        for field, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
+        for part, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
             for other, value in compared_texts(text):
                 if not possible(other, value):
                     known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
                     raise InputError(
-                        f"{image_set.field_of(name)}.{field}: `{other}` is compared with '{value}'; "
+                        f"{image_set.field_of(name)}.{part}: `{other}` is compared with '{value}'; "
                         f"expected one of {known}"
                     )
     for i, rule in enumerate(image_set.rules):

@@ -290,6 +290,7 @@ def plan_set(
             factors={factor: values[factor] for factor in image_set.factors},
             exogenous={variable: values[variable] for variable in image_set.variables},
             intervention=drawn.intervention,
+            intervention_kind=drawn.intervention_kind,
             propensity={factor: drawn.propensities[factor] for factor in image_set.mechanisms()},
             counterfactual_of=drawn.counterfactual_of,
             lights=lights,

@@ -31,8 +31,14 @@ from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.schema import AssetRecord, FactorValue
 
 _PLAN_VERSION = 3
-_FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."
-_PREFIXES = {"factors": _FACTOR, "exogenous": _DRAWN, "intervention": _DO, "propensity": _PROPENSITY}
+_FACTOR, _DRAWN, _DO, _KIND, _PROPENSITY = "factor.", "drawn.", "do.", "kind.", "propensity."
+_PREFIXES = {
+    "factors": _FACTOR,
+    "exogenous": _DRAWN,
+    "intervention": _DO,
+    "intervention_kind": _KIND,
+    "propensity": _PROPENSITY,
+}
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
 _CHUNK = 1024  # rows that are read or converted at a time
 _ROW_GROUP = 64 * _CHUNK  # rows of one row group of the file
@@ -44,8 +50,9 @@ def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as a Parquet file, in one step.
 
     The columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name,
-    ``factor.*``, ``drawn.*``, ``do.*`` and ``propensity.*``. The file's metadata holds the recipe, without
-    its folders of assets, and the hashes of the assets.
+    ``factor.*``, ``drawn.*``, ``do.*``, ``kind.*`` (of drawn and soft interventions) and
+    ``propensity.*``. The file's metadata holds the recipe, without its folders of assets, and the hashes of
+    the assets.
 
     Args:
         plan: the plan.
@@ -210,7 +217,7 @@ def _not_a_plan(path: Path) -> InputError:
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:
     """Give each factor, exogenous variable, intervention and propensity of a sample a column of its own."""
-    named = {field: record.pop(field) for field in _PREFIXES}
+    named = {field: record.pop(field, {}) for field in _PREFIXES}
     for field, prefix in _PREFIXES.items():
         record |= {prefix + name: value for name, value in named[field].items()}
     return record
@@ -269,6 +276,7 @@ def _sample(
         "factors": take(_FACTOR, image_set.factors),
         "exogenous": take(_DRAWN, image_set.variables),
         "intervention": take(_DO, changed),
+        "intervention_kind": take(_KIND, changed),
         "propensity": take(_PROPENSITY, image_set.mechanisms()),
     }
     # Validation from JSON turns lists into tuples.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.factor_values import FactorValues, intervention_values
+from candlelight.generators.language.factor_values import FactorValues, intervention_values, mechanisms_in
 from candlelight.generators.language.factors import Rule
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
 from candlelight.loaders.errors import InputError, within
-from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.schema import FactorValue, InterventionKind, Record
 
 _MOST_ATTEMPTS = 1000  # draws of one unit that selections may reject
 _LARGEST_SET = 10**8  # units of a set, including the units that rules leave out
@@ -33,6 +33,7 @@ class SampleValues:
     values: dict[str, FactorValue]
     propensities: dict[str, float]
     intervention: dict[str, FactorValue]
+    intervention_kind: dict[str, InterventionKind]
     counterfactual_of: str | None = None
 
 
@@ -81,6 +82,8 @@ def sample_values(
     image_set, factual = recipe.sets[set_name], factual_set(recipe, set_name)
     mechanisms = mechanisms_of(image_set, library)
     changes = intervention_values(recipe, set_name, library)
+    entries = ["do"] if image_set.counterfactual is None else [f"do.{k}" for k in range(len(changes))]
+    intervened = [mechanisms.intervened(*one) for one in zip(changes, entries, strict=True)]
     for cell, given in _grid_cells(mechanisms, units):
         for unit in range(cell * image_set.draws, (cell + 1) * image_set.draws):
             if units is not None and unit not in units:
@@ -89,8 +92,18 @@ def sample_values(
             attempt = _rejected_draws(recipe.seed, name, mechanisms, given)
             counterfactual_of = None if factual == set_name else sample_id(factual, unit)
             for k, change in enumerate(changes):
-                drawn = mechanisms.sample(recipe.seed, name, given, change, attempt)
-                yield SampleValues(unit * len(changes) + k, name, *drawn, change, counterfactual_of)
+                placed = mechanisms_in(change)
+                fixed = {one: value for one, value in change.items() if not isinstance(value, Record)}
+                values, propensities = intervened[k].sample(recipe.seed, name, given, fixed, attempt)
+                yield SampleValues(
+                    unit * len(changes) + k,
+                    name,
+                    values,
+                    propensities,
+                    {one: values[one] for one in change},
+                    {one: "soft" if mechanism.parents() else "drawn" for one, mechanism in placed.items()},
+                    counterfactual_of,
+                )
 
 
 def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[int]:

@@ -232,8 +232,14 @@ def _listed(image_set: ImageSet) -> dict[str, tuple[FactorValue, ...]]:
 
 
 def _interventions(samples: PlannedSamples) -> list[FactorValues]:
-    """List the different interventions of samples, in order of appearance."""
-    found = dict.fromkeys(tuple(record["intervention"].items()) for record in samples.records())
+    """List the different interventions of samples, in order of appearance.
+
+    A mechanism in place stands as its kind, "soft" or "drawn".
+    """
+    found = dict.fromkeys(
+        tuple({**record["intervention"], **record.get("intervention_kind", {})}.items())
+        for record in samples.records()
+    )
     return [dict(changes) for changes in found if changes]
 
 

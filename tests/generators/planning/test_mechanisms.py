@@ -308,3 +308,55 @@ def test_a_table_of_several_parents(load, rows):
     assert halls == {"cube": {1}, "cone": {2}}
     assert yards == {"cube": {1, 3}, "cone": {3}}
     assert roads == {"cube": {1, 2}, "cone": {2}}
+
+
+# -------------------------------------------------------------------------------- mechanisms put in place
+
+
+def test_a_mechanism_in_place_has_noise_of_its_own_and_shifts_no_other(confounded, rows):
+    some = range(200)
+    before = rows(confounded, some)
+    drawn = rows(do(confounded, x={"low": 2, "high": 4}), some)
+    for one, other in zip(before, drawn, strict=True):
+        assert {k: v for k, v in one.values.items() if k not in ("x", "y", "size")} == {
+            k: v for k, v in other.values.items() if k not in ("x", "y", "size")
+        }
+        assert other.intervention == {"x": other.values["x"]}
+        assert other.intervention_kind == {"x": "drawn"}
+        assert 2 <= other.values["x"] <= 4
+        assert other.propensities["x"] == 0.5
+    old, new = ([row.values["x"] for row in one] for one in (before, drawn))
+    assert abs(np.corrcoef(old, new)[0, 1]) < 0.2  # 2.8 standard errors of independent draws
+
+
+def test_a_soft_intervention_has_new_parents_and_removes_the_old(confounded, rows):
+    # x was a root and size its child; now x depends on size, which a value cuts off from x.
+    soft = do(confounded, x={"low": -9, "high": 9, "value": "2 * size"}, size=1.5)
+    for row in rows(soft, range(20)):
+        assert row.intervention == {"x": 3.0, "size": 1.5}
+        assert row.intervention_kind == {"x": "soft"}
+    graph = confounded.sets["s"].intervened({"size": 1.5}).graph()
+    assert (graph["size"], graph["color"]) == ((), confounded.sets["s"].graph()["color"])
+
+
+def test_plans_with_mechanisms_in_place_are_saved(confounded, tmp_path):
+    plan = make_plan(do(confounded, color={"weights": {"red": 1}}, x={"low": 0, "high": 1}), limit=9)
+    save_plan(plan, tmp_path / "plan.parquet")
+    assert load_plan(tmp_path / "plan.parquet") == plan
+    assert {sample.factors["color"] for sample in plan.samples} == {"red"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": {"low": 0, "high": "size"}}, "do: factors: expected a graph without cycles, got"),
+        ({"x": {"low": 0, "high": "huge"}}, "do: variables.x: `huge` is no factor or variable"),
+        ({"x": {"weights": [1]}}, "do.x: expected some of .*: the factor is a range"),
+        ({"x": {"low": 99}}, "do.x: expected low <= high, got 99"),
+        ({"color": {"values": ["red"]}}, "do.color: expected .*: the factor keeps its list of values"),
+        ({"color": {"weights": {"pink": 1}}}, "do: factors.color.weights: expected weights of values among"),
+    ],
+)
+def test_wrong_mechanisms_in_place(confounded, change, message):
+    with refused(message):
+        make_plan(do(confounded, **change), limit=1)
