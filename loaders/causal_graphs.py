@@ -12,7 +12,7 @@ from numpy import ndarray
 from pydantic import ValidationError
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.records import FactorValue, Record
+from candlelight.loaders.records import FactorValue, Record, later_field
 
 Exclusion = dict[str, tuple[FactorValue, ...]]
 
@@ -28,6 +28,7 @@ class CausalNode(Record):
             sets it.
         previous: names whose value at the previous step of the unit its mechanism reads.
         mechanism: its mechanism in words, such as "normal(120 * x, 40, -180, 180)".
+        first: its mechanism at the first step of a unit, where it reads the previous step.
         values: the values that the recipe lists for a categorical node; none where they are all labels of a
             kind of assets, or counted from 0.
         weights: weights of the values, by value or in their order; None for equal weights.
@@ -36,7 +37,7 @@ class CausalNode(Record):
         strength: share of the table in the mixture with ``weights``, 0 to 1.
         rules: values that the node's mechanism avoids together with values of its parents.
         grid: whether the set lists every combination of its values with the grid's other factors.
-        intervened: the samples whose intervention sets it: "none", "some" or "all".
+        intervened: the samples whose intervention changes it: "none", "some" or "all".
     """
 
     name: str
@@ -45,6 +46,7 @@ class CausalNode(Record):
     parents: tuple[str, ...] = ()
     previous: tuple[str, ...] = ()
     mechanism: str
+    first: str = later_field("")
     values: tuple[FactorValue, ...] = ()
     weights: dict[str, float] | tuple[float, ...] | None = None
     given: tuple[str, ...] = ()
@@ -59,7 +61,8 @@ class CausalGraph(Record):
     """The causal graph of an image set under its own interventions.
 
     A node that the intervention of every sample sets has no parents and the mechanism ``do(VALUE)``, or
-    ``do(...)`` where the samples differ. A node that only some interventions set keeps its parents.
+    ``do(...)`` where the samples differ; one whose mechanism every intervention replaces has the new parents
+    and ``do(MECHANISM)``. A node that only some interventions change keeps its parents and mechanism.
 
     Attributes:
         nodes: the nodes, parents before children, and otherwise as the recipe lists them.
@@ -186,7 +189,8 @@ class CausalGraph(Record):
         lines = []
         for node in self.nodes:
             notes = [node.kind] * (node.kind == "hidden") + ["grid"] * node.grid
-            notes += ["set by some interventions"] * (node.intervened == "some")
+            notes += ["changed by some interventions"] * (node.intervened == "some")
+            notes += [f"first: {node.first}"] * bool(node.first)
             past = tuple(f"previous({name})" for name in node.previous)
             causes = f"{', '.join((*node.parents, *past))} -> " if node.parents or past else ""
             lines.append(

@@ -262,9 +262,9 @@ def _draws_are_equal(made: Any, name: str) -> bool:
     """Tell whether draws of the same combination differ in nothing but the seed of the renderer."""
     image_set, repeated = made.recipe.sets[name], False
     scenes: dict[tuple[int, int], Any] = {}  # by cell of the grid, and intervention of a counterfactual
-    changes = len(image_set.counterfactual.do) if image_set.counterfactual else 1
+    each = image_set.samples_per_unit
     for sample in made.samples.of_set(name):
-        place = sample.index // changes // image_set.draws, sample.index % changes
+        place = sample.index // each // image_set.draws, sample.index % each
         scene = sample.trace.model_copy(update={"cycles_seed": 0}), sample.gain, sample.lights
         if scenes.setdefault(place, scene) != scene:
             return False

@@ -5,7 +5,13 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any
 
-from candlelight.generators.language.factors import Categorical, Continuous, Factor, Rule
+from candlelight.generators.language.factors import (
+    Categorical,
+    Continuous,
+    Factor,
+    Rule,
+    first_mechanism,
+)
 from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.records import FactorValue
@@ -49,7 +55,8 @@ def describe_graph(
     variables: Mapping[str, Factor],
     rules: Sequence[Rule],
     grid: Collection[str],
-    interventions: Sequence[Mapping[str, FactorValue]] = ({},),
+    interventions: Sequence[Mapping[str, FactorValue | Factor]] = ({},),
+    drawn: Collection[str] = (),
 ) -> CausalGraph:
     """Return the causal graph of an image set as data.
 
@@ -58,7 +65,9 @@ def describe_graph(
         variables: hidden variables by name.
         rules: the rules of the set.
         grid: names of the factors of the grid.
-        interventions: the values that each intervention of the set sets, by name.
+        interventions: for each intervention of the set the values that it sets, and the mechanisms that it
+            puts in place, by name.
+        drawn: names that may be drawn as targets.
 
     Example:
         >>> color = Categorical(values=("red", "blue"))
@@ -67,22 +76,24 @@ def describe_graph(
         >>> describe_graph({"color": color}, {}, [], [], [{"color": "red"}]).node("color").mechanism
         'do(red)'
     """
-    mechanisms = {**factors, **variables}
-    always = set(mechanisms).intersection(*interventions)
-    sometimes = set().union(*interventions) - always
-    graph = causal_graph(mechanisms, rules, always)
+    always, placed = _common(interventions)
+    sometimes = set().union(drawn, *interventions) - always.keys() - placed.keys()
+    mechanisms = {**factors, **variables, **placed}
+    kept = [rule for rule in rules if rule.target not in placed]
+    graph = causal_graph(mechanisms, kept, always)
     nodes = []
     for name in causal_order(graph):
         mechanism = mechanisms[name]
-        fields: dict[str, Any] = {"mechanism": mechanism_text(mechanism)}
-        if name in always:
-            values = {change[name] for change in interventions}
-            fields["mechanism"] = f"do({values.pop() if len(values) == 1 else '...'})"
-        else:
-            fields["rules"] = tuple(rule.exclude for rule in rules if rule.target == name)
+        text = always[name] if name in always else mechanism_text(mechanism)
+        fields: dict[str, Any] = {"mechanism": f"do({text})" if name in always | placed else text}
         if isinstance(mechanism, Categorical):
             fields["values"] = mechanism.values or ()
-            if name not in always:
+        if name not in always:
+            fields["rules"] = tuple(rule.exclude for rule in kept if rule.target == name)
+            fields["previous"] = mechanism.lagged_parents()
+            if mechanism.lagged_parents() and mechanism.first is not None:
+                fields["first"] = mechanism_text(first_mechanism(mechanism))
+            if isinstance(mechanism, Categorical):
                 fields |= mechanism.model_dump(include={"weights", "given", "table", "strength"})
         nodes.append(
             CausalNode(
@@ -91,11 +102,26 @@ def describe_graph(
                 type="categorical" if isinstance(mechanism, Categorical) else "continuous",
                 parents=graph[name],
                 grid=name in grid,
-                intervened="all" if name in always else "some" if name in sometimes else "none",
+                intervened="some" if name in sometimes else "all" if name in always | placed else "none",
                 **fields,
             )
         )
     return CausalGraph(nodes=tuple(nodes), selections=tuple(rule.exclude for rule in rules if rule.selection))
+
+
+def _common(
+    interventions: Sequence[Mapping[str, FactorValue | Factor]],
+) -> tuple[dict[str, str], dict[str, Factor]]:
+    """Return the texts of the values that all interventions set, and the mechanisms that all put in place."""
+    always, placed = {}, {}
+    for name, change in interventions[0].items():
+        others = [one.get(name) for one in interventions]
+        if not isinstance(change, Categorical | Continuous):
+            if all(isinstance(one, str | int | float) for one in others):
+                always[name] = str(change) if len(set(others)) == 1 else "..."
+        elif all(one == change for one in others):
+            placed[name] = change
+    return always, placed
 
 
 def mechanism_text(mechanism: Factor) -> str:

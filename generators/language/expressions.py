@@ -134,6 +134,13 @@ def _lagged(text: str) -> list[ast.Name]:
     return [one for call in calls for one in call.args if _is_previous(call) and isinstance(one, ast.Name)]
 
 
+def _compared_name(node: ast.expr) -> list[str]:
+    """Return the name of a variable, now or at the previous step; nothing for any other expression."""
+    if isinstance(node, ast.Call) and _is_previous(node) and len(node.args) == 1:
+        node = node.args[0]
+    return [node.id] if isinstance(node, ast.Name) else []
+
+
 def _is_previous(node: ast.Call) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == _PREVIOUS
 
@@ -171,7 +178,7 @@ def _plain_number(text: str) -> float | str:
 
 
 def compared_texts(text: str) -> list[tuple[str, str]]:
-    """List the pairs of a variable, now or at the previous step, and a text in quotes that it is compared with.
+    """List the pairs of a variable and a text in quotes that an expression compares.
 
     Raises:
         InputError: the text is no expression of the language.
@@ -187,12 +194,8 @@ def compared_texts(text: str) -> list[tuple[str, str]]:
             for op, (left, right) in zip(node.ops, itertools.pairwise(sides), strict=True):
                 for pair in ((left, right), (right, left)):
                     match op, *pair:
-                        case [
-                            ast.Eq() | ast.NotEq(),
-                            ast.Name(id=name) | ast.Call(func=ast.Name(id="previous"), args=[ast.Name(id=name)]),
-                            ast.Constant(value=str() as value),
-                        ]:
-                            found.append((name, value))
+                        case [ast.Eq() | ast.NotEq(), left_side, ast.Constant(value=str() as value)]:
+                            found += [(name, value) for name in _compared_name(left_side)]
     return found
 
 

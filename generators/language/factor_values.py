@@ -1,27 +1,15 @@
-"""Values of factors: those that assets give a categorical factor, and those that interventions set.
-
-Interventions stand in a recipe's `do`, a set's `do` and a set of counterfactuals;
-`candlelight.generators.planning.interventions` says what an intervention is.
-"""
+"""Values of factors that assets and code give a recipe."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.language.colour_texts import is_colour_text, linear_colour
-from candlelight.generators.language.factors import (
-    Categorical,
-    Continuous,
-    Factor,
-    mechanism_in_place,
-)
+from candlelight.generators.language.factors import Categorical, Factor
 from candlelight.generators.language.recipe import Recipe
-from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import FactorValue
 
 FactorValues = Mapping[str, FactorValue]  # values by name of the factor or variable
-Changes = dict[str, FactorValue | Factor]  # what an intervention sets, and mechanisms that it puts in place
 
 
 def allow_passed_code(recipe: Recipe) -> Recipe:
@@ -95,92 +83,3 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
                 of_code = factor.assets == "materials" and is_code_label(value)
                 library.find(CODE if of_code else factor.assets, value)
     return listed
-
-
-def check_interventions(recipe: Recipe) -> None:
-    """Refuse a recipe whose interventions set values that their factors cannot have.
-
-    Raises:
-        InputError: as `intervention_values`; the message names the set.
-    """
-    library: AssetLibrary | None = None
-    for name, image_set in recipe.sets.items():
-        if recipe.do or image_set.do or image_set.counterfactual is not None:
-            library = library or AssetLibrary(recipe.assets)
-            with within(f"sets.{name}"):
-                for changes in intervention_values(recipe, name, library):
-                    if mechanisms_in(changes):
-                        with within("do"):
-                            image_set.intervened(changes)
-
-
-def mechanisms_in(changes: Changes) -> dict[str, Factor]:
-    """Return the mechanisms that an intervention puts in place, without the values that it sets.
-
-    Example:
-        >>> mechanisms_in({"color": "red"})
-        {}
-    """
-    return {name: one for name, one in changes.items() if isinstance(one, Categorical | Continuous)}
-
-
-def intervention_values(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[Changes]:
-    """List the interventions of a set, one for each sample of a unit.
-
-    A set of samples has one intervention: the recipe's ``do`` and the set's own, which takes precedence. A
-    set of counterfactuals has one for each entry of its ``counterfactual.do``, in addition to that.
-
-    Args:
-        recipe: the recipe.
-        set_name: the set.
-        library: where assets are found.
-
-    Returns:
-        For each intervention the factors and variables of the set that it changes: with their values as the
-        recipe writes them, or with the mechanisms put in place.
-
-    Raises:
-        InputError: a categorical factor does not have the value, or a number is expected. Numbers may leave
-            the range of their factor. Or fields that are no mechanism of the factor.
-    """
-    image_set = recipe.sets[set_name]
-    mechanisms = image_set.mechanisms()
-    try:
-        always = _checked({**recipe.do, **image_set.do}, "do", mechanisms, library)
-    except InputError as error:
-        remedy = "; `sets.NAME.do` sets a factor of one set alone" if len(recipe.sets) > 1 else ""
-        raise InputError(f"{error}{remedy}") from None
-    if image_set.counterfactual is None:
-        return [always]
-    return [
-        {**always, **_checked(change, f"counterfactual.do.{k}", mechanisms, library)}
-        for k, change in enumerate(image_set.counterfactual.do)
-    ]
-
-
-def _checked(
-    changes: Mapping[str, FactorValue | dict[str, Any]],
-    field: str,
-    mechanisms: Mapping[str, Factor],
-    library: AssetLibrary,
-) -> Changes:
-    """Choose the changes that concern these mechanisms, and check their values."""
-    chosen: Changes = {}
-    for name, value in changes.items():
-        mechanism = mechanisms.get(name)
-        if isinstance(value, dict):
-            if mechanism is not None:
-                with within(f"{field}.{name}"):
-                    chosen[name] = mechanism_in_place(mechanism, value)
-        elif isinstance(mechanism, Categorical):
-            listed = values_of(mechanism, library)
-            if value not in listed:
-                known = ", ".join(map(str, listed))
-                near = did_you_mean(value, listed)
-                raise InputError(f"{field}.{name}: expected one of {known}, got {value!r}{near}")
-            chosen[name] = listed[listed.index(value)]
-        elif mechanism is not None:
-            if isinstance(value, str):
-                raise InputError(f"{field}.{name}: expected a number, got {value!r}")
-            chosen[name] = float(value)
-    return chosen

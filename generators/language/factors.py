@@ -2,21 +2,26 @@
 
 A mechanism may depend on other factors and variables of its set, its parents: ``given`` and ``table`` name
 categorical parents, and any number may be an expression of parents
-(`candlelight.generators.language.expressions`). A variable that factors depend on is a hidden confounder:
-drawn and recorded, but no label.
+(`candlelight.generators.language.expressions`). ``previous(x)`` is the value of x at the previous step of a
+sequence. A variable that factors depend on is a hidden confounder: drawn and recorded, but no label.
 """
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from candlelight.generators.language.expressions import arguments_of_call, names_in_expression
+from candlelight.generators.language.expressions import (
+    arguments_of_call,
+    lagged_names,
+    names_in_expression,
+    previous,
+)
 from candlelight.generators.language.field_types import PlainType, Share, described, key_of, with_keys
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.schema import AssetKind, FactorValue, Record
 from candlelight.loaders.selection.conditional_tables import row_weights, table_rows
 
@@ -82,6 +87,12 @@ def weights_of(row: Weights, values: Sequence[FactorValue]) -> list[float]:
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100), PlainType("name")]
+_LAGGED = re.compile(r"previous\((.*)\)")
+ParentName = Annotated[
+    str,
+    Field(pattern=r"^([a-z][a-z0-9_]*|previous\([a-z][a-z0-9_]*\))$"),
+    PlainType("name or previous(name)"),
+]
 _LARGEST_WHOLE = 2**53  # whole numbers up to which a float is exact
 
 
@@ -121,9 +132,18 @@ def _change(value: object) -> object:
     return read_conditional_table(value) if isinstance(value, dict) else _value(value)
 
 
+# A text is a name, or for a range a mechanism as `read_mechanism` reads it.
 Change = Annotated[
-    FactorValue | dict[str, Any], BeforeValidator(_change), PlainType("name, number or fields of a mechanism")
+    FactorValue | dict[str, Any], BeforeValidator(_change), PlainType("name, number or mechanism")
 ]
+Every = Literal["unit", "step"]
+_FIRST: Any = (
+    "Its mechanism at the first step of a sequence, where its own reads `previous()`; fields left out stay."
+)
+_EVERY: Any = (
+    "Whether its noise is drawn once for each unit or at each step; a mechanism that reads `previous()` "
+    "draws at each step."
+)
 Quantity = Annotated[float | str, BeforeValidator(_number_or_expression), PlainType("number or expression")]
 
 
@@ -155,8 +175,10 @@ class Categorical(Record):
         "Weights of the values, at least 0; by default equal. A value left out has 0.",
         {"red": 3, "blue": 1},
     )
-    given: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), PlainType("name or list of names")] = (
-        described((), "Categorical factors or variables that the `table` depends on.", ["shape"])
+    given: Annotated[
+        tuple[ParentName, ...], BeforeValidator(_as_tuple), PlainType("name or list of names")
+    ] = described(
+        (), "Categorical factors or variables that the `table` depends on, also `previous(name)`.", ["shape"]
     )
     table: Annotated[
         dict[str, Any] | None,
@@ -171,6 +193,8 @@ class Categorical(Record):
         1.0, "Mixture of `table` and `weights`: 1 follows the table, 0 ignores it.", 0.8
     )
     unit: str = described("", "Physical unit of the values, for the metadata.", "degrees")
+    first: Change | None = described(None, _FIRST, "red", later=True)
+    every: Every = described("unit", _EVERY, "step", later=True)
 
     @model_validator(mode="after")
     def _one_source(self) -> "Categorical":
@@ -221,7 +245,11 @@ class Categorical(Record):
 
     def parents(self) -> tuple[str, ...]:
         """Return the names that the mechanism depends on."""
-        return self.given
+        return tuple(name for name in self.given if not _LAGGED.fullmatch(name))
+
+    def lagged_parents(self) -> tuple[str, ...]:
+        """Return the names whose values at the previous step the mechanism reads."""
+        return tuple(found[1] for name in self.given if (found := _LAGGED.fullmatch(name)))
 
 
 class Continuous(Record):
@@ -242,6 +270,8 @@ class Continuous(Record):
         None, "The value itself, in place of a distribution.", "rotation * pi / 180"
     )
     unit: str = described("", "Physical unit of the values, for the metadata.", "m")
+    first: Change | None = described(None, _FIRST, {"low": -1, "high": 1}, later=True)
+    every: Every = described("unit", _EVERY, "step", later=True)
 
     @model_validator(mode="after")
     def _in_order(self) -> "Continuous":
@@ -262,9 +292,13 @@ class Continuous(Record):
 
     def parents(self) -> tuple[str, ...]:
         """Return the names that the mechanism depends on."""
-        return tuple(
-            dict.fromkeys(name for text in self.expressions().values() for name in names_in_expression(text))
-        )
+        texts = self.expressions().values()
+        return tuple(dict.fromkeys(name for text in texts for name in names_in_expression(text)))
+
+    def lagged_parents(self) -> tuple[str, ...]:
+        """Return the names whose values at the previous step the mechanism reads."""
+        texts = self.expressions().values()
+        return tuple(dict.fromkeys(name for text in texts for name in lagged_names(text)))
 
     def expressions(self) -> dict[str, str]:
         """Return the expressions by the name of their field."""
@@ -346,32 +380,74 @@ Factor = Annotated[
 _VALUES = {"values", "count", "assets"}  # fields that say which values there are
 
 
-def mechanism_in_place(factor: Factor, fields: Mapping[str, Any]) -> Factor:
-    """Return the mechanism that an intervention puts in place of a factor's own.
+def read_change(factor: Factor, change: FactorValue | Mapping[str, Any]) -> FactorValue | Factor:
+    """Return the value that an intervention sets, or the mechanism that it puts in place of a factor's own.
 
-    A factor with a list keeps its values, a range is kept where ``fields`` leaves it out.
+    A factor with a list keeps its values. A range and the mechanism of the first step are kept where the
+    fields of the mechanism leave them out and it uses them.
+
+    Args:
+        factor: the factor.
+        change: a value, or a mechanism: its fields, or for a range also a text as `read_mechanism` reads it.
 
     Raises:
         InputError: fields of another kind, or that contradict each other.
 
     Example:
-        >>> placed = mechanism_in_place(Continuous(low=0, high=1, value="x"), {"high": 2})
-        >>> placed.low, placed.high, placed.value
-        (0.0, 2.0, None)
+        >>> size = Continuous(low=0, high=1, value="x")
+        >>> read_change(size, 3), read_change(size, {"high": 2}).high, read_change(size, "2 * y").value
+        (3.0, 2.0, '2 * y')
     """
     listed = isinstance(factor, Categorical)
+    if isinstance(change, str) and not listed:
+        change = read_mechanism(change)
+    if not isinstance(change, Mapping):
+        return change if listed else float(change)
     known = type(factor).model_fields.keys() - (_VALUES if listed else set())
-    if unknown := sorted(fields.keys() - known):
+    if unknown := sorted(change.keys() - known):
         kind = "the factor keeps its list of values" if listed else "the factor is a range"
         raise InputError(f"expected some of {', '.join(sorted(known))}, got {unknown}: {kind}")
-    kept = factor.model_dump(include=_VALUES if listed else {"low", "high"}, exclude_unset=True)
-    unit = {"unit": factor.unit} if factor.unit else {}
+    kept = {"unit", "every", *(_VALUES if listed else () if "value" in change else ("low", "high"))}
+    fields = {**factor.model_dump(include=kept, exclude_unset=True), **change}
     try:
-        return type(factor).model_validate({**kept, **unit, **fields})
+        placed = type(factor).model_validate(fields)
+        if placed.first is None and placed.lagged_parents():
+            placed = placed.model_copy(update={"first": factor.first})
+        return placed
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
         raise InputError(f"{where}{where and ': '}{first['msg'].removeprefix('Value error, ')}") from None
+
+
+def first_mechanism(factor: Factor) -> Factor:
+    """Return the mechanism of a factor at the first step of a sequence.
+
+    Raises:
+        InputError: it reads values of a previous step, and no ``first`` says how it begins.
+
+    Example:
+        >>> angle = Continuous(value="previous(angle) + 10", first={"low": 0, "high": 360})
+        >>> first_mechanism(angle).high
+        360.0
+    """
+    if not factor.lagged_parents():
+        return factor
+    past = previous(factor.lagged_parents()[0])
+    if factor.first is None:
+        raise InputError(
+            f"reads {past}, which the first step does not have; add `first`, its value or mechanism there"
+        )
+    with within("first"):
+        found = read_change(factor, factor.first)
+        if isinstance(found, Record) and found.lagged_parents():
+            raise InputError(f"expected a mechanism that reads no previous step, got {factor.first}")
+    if isinstance(found, Record):
+        return found
+    fields: dict[str, Any] = {"value": found}
+    if isinstance(factor, Categorical):
+        fields = {"weights": {key_of(found): 1.0}}
+    return read_change(factor, fields)
 
 
 _Values = Annotated[

@@ -1,9 +1,9 @@
 """Image sets of a recipe, as pydantic models, with size and quality of their images."""
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.causal_graph import Graph, causal_graph, causal_order, describe_graph
@@ -16,9 +16,11 @@ from candlelight.generators.language.factors import (
     Name,
     Rule,
     Weights,
-    mechanism_in_place,
+    first_mechanism,
+    read_change,
 )
-from candlelight.generators.language.field_types import LayerNames, described, key_of, references
+from candlelight.generators.language.field_types import LayerNames, described, references
+from candlelight.generators.language.intervention_fields import Counterfactual, Targets
 from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.scene_code import SceneCode
 from candlelight.loaders.causal_graphs import CausalGraph
@@ -90,26 +92,6 @@ def _uneven(row: Weights) -> bool:
     return len(set(weights) - {0.0}) > 1
 
 
-def _giving(factor: Factor, change: FactorValue | Factor) -> Factor:
-    if isinstance(change, Categorical | Continuous):
-        return change
-    always = {"weights": {key_of(change): 1.0}} if isinstance(factor, Categorical) else {"value": change}
-    bounds = {} if isinstance(factor, Categorical) else {"low": change, "high": change}
-    return mechanism_in_place(factor, {**always, **bounds})
-
-
-class Counterfactual(Record):
-    """The same units as another set, under interventions: every exogenous draw is kept."""
-
-    of: str = described(..., "Name of a set above, whose samples are changed.", "train")
-    do: tuple[Annotated[dict[Name, Change], Field(min_length=1)], ...] = described(
-        ...,
-        "Interventions; each gives one sample for each sample of that set.",
-        [{"color": "red"}],
-        min_length=1,
-    )
-
-
 class ImageSet(Record):
     """One image set: its factors, how its samples are drawn, and its layout."""
 
@@ -151,6 +133,15 @@ class ImageSet(Record):
         {"color": "red"},
         later=True,
     )
+    steps: int = described(
+        1, "Steps of each unit, which is a sequence then: one sample each.", 8, later=True, ge=1, le=100_000
+    )
+    targets: Targets | None = described(
+        None,
+        "Targets that are drawn at each step but the first, or for each sample of a set without steps.",
+        {"of": ["color", "x"]},
+        later=True,
+    )
     counterfactual: Counterfactual | None = described(
         None,
         "Counterfactuals of another set; then the only field of this set.",
@@ -184,9 +175,10 @@ class ImageSet(Record):
             )
         for name in self.factors.keys() & self.variables.keys():
             raise ValueError(f"variables.{name}: there is a factor of that name already")
-        for name in sorted(self.do.keys() - self.mechanisms().keys()):
-            near = did_you_mean(name, self.mechanisms())
-            raise ValueError(f"do: `{name}` is no factor or variable of this set{near}")
+        for field, names in {"do": self.do, "targets.of": self.targets.of if self.targets else {}}.items():
+            for name in sorted(names.keys() - self.mechanisms().keys()):
+                near = did_you_mean(name, self.mechanisms())
+                raise ValueError(f"{field}: `{name}` is no factor or variable of this set{near}")
         for name in self.mechanisms().keys() & CONSTANTS.keys():
             raise ValueError(f"`{name}` is a number in expressions; expected another name")
         for field, names in (
@@ -231,11 +223,11 @@ class ImageSet(Record):
                 raise ValueError(f"{field}.{missing}")
         return self
 
-    def _check_parents(self) -> None:
+    def _check_parents(self, fixed: Collection[str] = ()) -> None:
         mechanisms = self.mechanisms()
         for name, mechanism in mechanisms.items():
             field = self.field_of(name)
-            for parent in mechanism.parents():
+            for parent in (*mechanism.parents(), *mechanism.lagged_parents()):
                 if parent not in mechanisms:
                     known = ", ".join(mechanisms)
                     unquoted = isinstance(mechanism, Continuous) and self._is_value(parent)
@@ -246,11 +238,12 @@ class ImageSet(Record):
                 if isinstance(mechanism, Categorical) and not isinstance(mechanisms[parent], Categorical):
                     raise InputError(f"{field}.given: expected categorical names, got `{parent}`")
         with within("factors"):
-            causal_order(self.causal_parents())
+            causal_order(self.causal_parents(fixed))
 
     @model_validator(mode="after")
     def _check_parents_and_rules(self) -> "ImageSet":
         self._check_parents()
+        self.at_first_step()
         for i, rule in enumerate(self.rules):
             for name in rule.exclude:
                 if name not in self.categorical():
@@ -292,6 +285,30 @@ class ImageSet(Record):
                     raise ValueError(
                         f"grid: `{name}` depends on `{parent}`, which is drawn; leave it out too"
                     )
+            if self.renewed(name):
+                raise ValueError(
+                    f"grid: lists values of whole units, but `{name}` is drawn at each step; leave it out"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> "ImageSet":
+        if self.steps == 1:
+            if self.counterfactual is not None and self.counterfactual.step is not None:
+                raise ValueError("counterfactual.step: the set has no steps; leave it out")
+            return self
+        if self.unit_factors is not None:
+            raise ValueError("steps: the steps of a sequence are its unit; leave `unit_factors` out")
+        for i, rule in enumerate(self.rules):
+            if rule.selection and not set(rule.exclude) <= set(self.crossed()):
+                raise ValueError(
+                    f"rules.{i}: a selection on drawn values would reject single steps of a sequence; give "
+                    "the rule a target, or select on factors of the grid"
+                )
+        if self.counterfactual is not None and (self.counterfactual.step or 0) >= self.steps:
+            raise ValueError(
+                f"counterfactual.step: expected 0 to {self.steps - 1}, got {self.counterfactual.step}"
+            )
         return self
 
     @property
@@ -315,32 +332,65 @@ class ImageSet(Record):
     def graph(self) -> CausalGraph:
         """The causal graph as data, under the set's own interventions but not the whole recipe's.
 
-        A set of counterfactuals has nodes that the intervention of some or all of its samples sets.
+        A set of counterfactuals has nodes that the intervention of some or all of its samples changes. The
+        graph of a sequence is that of the second step and all later ones.
         """
-        changes = [{**self.do, **one} for one in (self.counterfactual.do if self.counterfactual else ({},))]
-        return describe_graph(self.factors, self.variables, self.rules, self.crossed(), changes)
+        own, asked = self.mechanisms(), self.counterfactual
+        entries = [{**self.do, **one} for one in (asked.do if asked is not None and asked.do else ({},))]
+        if asked is not None and asked.step is not None:
+            entries.append(self.do)  # of the other steps
+        changes = [{n: read_change(own[n], one) for n, one in entry.items() if n in own} for entry in entries]
+        drawn = [one.of for one in (self.targets, asked.targets if asked is not None else None) if one]
+        names = [name for one in drawn for name in one]
+        return describe_graph(self.factors, self.variables, self.rules, self.crossed(), changes, names)
 
     def causal_parents(self, intervened: Collection[str] = ()) -> Graph:
         """Return the parents of every factor and variable; names that an intervention sets have none."""
         return causal_graph(self.mechanisms(), self.rules, intervened)
 
     def intervened(self, changes: Mapping[str, FactorValue | Factor]) -> "ImageSet":
-        """Return the set after an intervention, in which a value is a mechanism that gives this value alone.
+        """Return the set with the mechanisms that an intervention puts in place.
 
-        Rules whose target is intervened on are gone, selections stay.
+        Rules whose target is intervened on are gone, selections stay. A name that the intervention sets to a
+        value keeps its mechanism, which then is not used.
 
         Raises:
             InputError: a mechanism in place has an unknown parent, or closes a cycle.
         """
-        placed = {name: _giving(self.mechanisms()[name], change) for name, change in changes.items()}
+        placed = {name: one for name, one in changes.items() if isinstance(one, Categorical | Continuous)}
+        rules = tuple(rule for rule in self.rules if rule.target not in changes)
+        return self._with_mechanisms(placed, rules, changes.keys() - placed.keys())
+
+    def at_first_step(self, fixed: Collection[str] = ()) -> "ImageSet":
+        """Return the set with the mechanisms of the first step, which has no previous one.
+
+        Args:
+            fixed: names that an intervention sets.
+
+        Raises:
+            InputError: a mechanism reads a previous value and does not say how it begins.
+        """
+        firsts = {}
+        for name, mechanism in self.mechanisms().items():
+            if mechanism.lagged_parents() and name not in fixed:
+                with within(self.field_of(name)):
+                    firsts[name] = first_mechanism(mechanism)
+        if not firsts:
+            return self
+        with within("first"):
+            return self._with_mechanisms(firsts, self.rules, fixed)
+
+    def _with_mechanisms(
+        self, placed: Mapping[str, Factor], rules: tuple[Rule, ...], fixed: Collection[str]
+    ) -> "ImageSet":
         changed = self.model_copy(
             update={
                 "factors": {name: placed.get(name, one) for name, one in self.factors.items()},
                 "variables": {name: placed.get(name, one) for name, one in self.variables.items()},
-                "rules": tuple(rule for rule in self.rules if rule.target not in placed),
+                "rules": rules,
             }
         )
-        changed._check_parents()
+        changed._check_parents(fixed)
         return changed
 
     def crossed(self) -> tuple[str, ...]:
@@ -350,5 +400,23 @@ class ImageSet(Record):
         return tuple(
             name
             for name, factor in self.factors.items()
-            if isinstance(factor, Categorical) and factor.weights is None and factor.table is None
+            if isinstance(factor, Categorical)
+            and factor.weights is None
+            and factor.table is None
+            and not self.renewed(name)
         )
+
+    def renewed(self, name: str) -> bool:
+        """Tell whether the noise of a factor or variable is drawn at each step, and not once for a unit."""
+        mechanism = self.mechanisms()[name]
+        return mechanism.every == "step" or bool(mechanism.lagged_parents())
+
+    @property
+    def entries(self) -> int:
+        """Number of samples of each unit and step: those of a set of counterfactuals, or 1."""
+        return len(self.counterfactual.do or "1") if self.counterfactual is not None else 1
+
+    @property
+    def samples_per_unit(self) -> int:
+        """Number of samples of each unit: its steps under each intervention, with successive indices."""
+        return self.steps * self.entries

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from candlelight.blender_assets.asset_kinds import CODE
-from candlelight.generators.language.factor_values import check_interventions
 from candlelight.generators.language.factors import NAME_PATTERN
 from candlelight.generators.language.overrides import copy_apart
 from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe, is_set_field, with_sets
@@ -24,6 +23,7 @@ from candlelight.generators.language.recipe_files import (
     plain_fields,
     read_recipe_file,
 )
+from candlelight.generators.language.set_interventions import check_interventions
 from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.files.python_files import user_file
 

@@ -140,10 +140,14 @@ class Recipe(Record):
                     f"sets.{name}: a set with `counterfactual` has the fields of `{asked.of}`; "
                     "expected no other field"
                 )
-            for factor in {factor for change in asked.do for factor in change} - base.mechanisms().keys():
-                raise ValueError(
-                    f"sets.{name}.counterfactual.do: `{factor}` is no factor or variable of `{asked.of}`"
-                )
+            changed = {factor for change in asked.do or () for factor in change}
+            fields = {"do": changed, "targets.of": asked.targets.of.keys() if asked.targets else set()}
+            for field, names in fields.items():
+                for factor in sorted(names - base.mechanisms().keys()):
+                    raise ValueError(
+                        f"sets.{name}.counterfactual.{field}: `{factor}` is no factor or variable of "
+                        f"`{asked.of}`"
+                    )
 
     def _kinds(self) -> dict[str, set[str]]:
         """Return the kinds of each factor and variable: a plan has one column of one kind for all sets."""

@@ -22,7 +22,7 @@ from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
 from candlelight.generators.planning.plan import Plan, check_plan, check_recipe, new_plan, plan_set
 from candlelight.generators.planning.provenance import check_assets
-from candlelight.generators.planning.sample_values import factual_set
+from candlelight.generators.planning.sample_values import factual_set, unit_index
 from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.schema import FactorValue
 from candlelight.loaders.selection.conditional_tables import inverse_weights
@@ -116,6 +116,7 @@ def counterfactual(
     plan: Plan,
     /,
     *changes: Mapping[str, FactorValue | Mapping[str, Any]],
+    step: int | None = None,
     **values: FactorValue | Mapping[str, Any],
 ) -> Plan:
     """Plan how each sample would have been, had the named factors had these values.
@@ -128,7 +129,8 @@ def counterfactual(
     Args:
         plan: the factual samples; ``plan["candle-000012"]`` is the plan of one sample.
         changes: interventions, each a mapping of factors to values or mechanisms, as in `do`;
-            each gives one counterfactual a sample.
+            each gives one counterfactual a sample; of a sequence all of its steps.
+        step: the only step of a sequence at which the interventions act, from 0; by default all.
         values: one intervention, written as keywords.
 
     Returns:
@@ -156,15 +158,20 @@ def counterfactual(
     if not asked:
         raise InputError("counterfactual: expected factors to change, as in color='yellow', got none")
     names = list(dict.fromkeys(key.set for key in plan.samples.keys))
-    recipe = _with_counterfactuals(plan.recipe, names, asked)
+    recipe = _with_counterfactuals(plan.recipe, names, asked, step)
     library = AssetLibrary(recipe.assets)
     check_assets(plan.assets, library, f"the plan of `{recipe.name}`", "plan again")
-    units = {name: {key.index for key in plan.samples.of_set(name).keys} for name in names}
+    units = {
+        name: {unit_index(recipe.sets[name], key.index) for key in plan.samples.of_set(name).keys}
+        for name in names
+    }
     planned = (plan_set(recipe, name + COUNTERFACTUAL_SUFFIX, library, units[name]) for name in names)
     return new_plan(recipe, itertools.chain.from_iterable(planned), library)
 
 
-def _with_counterfactuals(recipe: Recipe, names: list[str], asked: list[dict[str, Any]]) -> Recipe:
+def _with_counterfactuals(
+    recipe: Recipe, names: list[str], asked: list[dict[str, Any]], step: int | None
+) -> Recipe:
     """Add a set of counterfactuals to a recipe for each of the named sets."""
     sets: dict[str, Any] = recipe.model_dump(exclude_unset=True)["sets"]
     for name in names:
@@ -185,7 +192,8 @@ def _with_counterfactuals(recipe: Recipe, names: list[str], asked: list[dict[str
                 f"counterfactual: there is a set `{name + COUNTERFACTUAL_SUFFIX}` already; "
                 "give it another name"
             )
-        sets[name + COUNTERFACTUAL_SUFFIX] = {**sets[name], "counterfactual": {"of": name, "do": asked}}
+        stated: dict[str, Any] = {"of": name, "do": asked} | ({} if step is None else {"step": step})
+        sets[name + COUNTERFACTUAL_SUFFIX] = {**sets[name], "counterfactual": stated}
     return revise(recipe, sets=sets)
 
 
@@ -244,6 +252,10 @@ def _mechanisms(plan: Plan, factor: str) -> Mechanisms:
     if factor not in image_set.categorical():
         known = ", ".join(image_set.categorical())
         raise InputError(f"inverse propensity: expected one of {known}, got `{factor}`")
+    if image_set.steps > 1:
+        raise InputError(
+            f"inverse propensity: `{set_name}` has steps, which are not independent; expected a set without"
+        )
     if any(rule.selection for rule in image_set.rules):
         raise InputError(
             f"inverse propensity: `{set_name}` has selections, whose effect mechanisms do not describe; "

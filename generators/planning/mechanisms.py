@@ -12,13 +12,8 @@ from numpy import ndarray
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.causal_graph import Graph, causal_order
-from candlelight.generators.language.expressions import compared_texts, evaluate_expression
-from candlelight.generators.language.factor_values import (
-    Changes,
-    FactorValues,
-    mechanisms_in,
-    values_of,
-)
+from candlelight.generators.language.expressions import compared_texts, evaluate_expression, previous
+from candlelight.generators.language.factor_values import FactorValues, values_of
 from candlelight.generators.language.factors import (
     Categorical,
     Continuous,
@@ -44,11 +39,20 @@ _SMALLEST_MASS = 1e-12  # probability below which a normal distribution does not
 
 @dataclass(frozen=True)
 class Mechanisms:
-    """The mechanisms of one image set, with the values of its categorical factors and variables."""
+    """The mechanisms of one image set, perhaps under an intervention.
+
+    Attributes:
+        image_set: the set, with the mechanisms that an intervention puts in place.
+        lists: the values of its categorical factors and variables.
+        fixed: the values that an intervention sets.
+        streams: names of the random streams of mechanisms that an intervention puts in place. They are not
+            those of the factors, so that the new noise is independent of the old and no other draw shifts.
+    """
 
     image_set: ImageSet
     lists: Mapping[str, tuple[FactorValue, ...]]
-    streams: Mapping[str, str] = field(default_factory=dict)  # by names with a mechanism in place
+    fixed: FactorValues = field(default_factory=dict)
+    streams: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def by_name(self) -> dict[str, Factor]:
@@ -58,7 +62,12 @@ class Mechanisms:
     @cached_property
     def graph(self) -> Graph:
         """Parents of every factor and variable."""
-        return self.image_set.causal_parents()
+        return self.image_set.causal_parents(self.fixed)
+
+    @cached_property
+    def intervened(self) -> set[str]:
+        """Names that the intervention changes."""
+        return {*self.fixed, *self.streams}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -69,6 +78,14 @@ class Mechanisms:
     def selections(self) -> tuple[Rule, ...]:
         """Rules that reject whole samples."""
         return tuple(rule for rule in self.image_set.rules if rule.selection)
+
+    @cached_property
+    def reads(self) -> Graph:
+        """Keys of the values that decide each mechanism: its parents, and values of the previous step."""
+        return {
+            name: (*parents, *map(previous, self.by_name[name].lagged_parents()))
+            for name, parents in self.graph.items()
+        }
 
     @cached_property
     def _known(self) -> dict[tuple[object, ...], Float64[ndarray, " n"]]:
@@ -87,12 +104,13 @@ class Mechanisms:
 
         Args:
             name: the factor or variable.
-            values: values of its parents at least.
+            values: values of its parents at least; values of the previous step by their names of
+                `candlelight.generators.language.expressions.previous`.
 
         Raises:
             InputError: the table has no row for the parents' values, or the rules exclude every value.
         """
-        key = (name, *(values[parent] for parent in self.graph[name]))
+        key = (name, *(values[parent] for parent in self.reads[name]))
         if key not in self._known:
             self._known[key] = self._work_out(name, values)
             self._known[key].setflags(write=False)
@@ -110,7 +128,7 @@ class Mechanisms:
                 excluded = rule.exclude[name]
                 weights = np.where([value in excluded for value in listed], 0.0, weights)
         if weights.sum() <= _SMALLEST_SUM:
-            given = ", ".join(f"{parent}={values[parent]}" for parent in self.graph[name])
+            given = ", ".join(f"{parent}={values[parent]}" for parent in self.reads[name])
             raise InputError(f"rules: they leave no value of `{name}`{given and ' where ' + given}")
         return weights / weights.sum()
 
@@ -150,7 +168,13 @@ class Mechanisms:
             return draw_number(mechanism, values, u)
 
     def sample(
-        self, seed: int, unit: str, given: FactorValues, changes: FactorValues, attempt: int = 0
+        self,
+        seed: int,
+        unit: str,
+        given: FactorValues,
+        attempt: int = 0,
+        step: int = 0,
+        before: FactorValues | None = None,
     ) -> tuple[dict[str, FactorValue], dict[str, float]]:
         """Give every factor and variable its value, parents first.
 
@@ -160,17 +184,18 @@ class Mechanisms:
             given: values that the grid assigns. If an intervention changes a parent of such a factor, its
                 exogenous draw is taken uniformly from the draws that give the assigned value, and the factor
                 gets the value that its mechanism gives at that draw.
-            changes: the values set by intervention; the mechanisms of these factors are not used.
             attempt: number of draws of this unit that selections have rejected before.
+            step: the step of a sequence; noise that is renewed at each step has a stream for each step.
+            before: the values at the previous step.
 
         Returns:
             Values and propensities by name, in causal order.
         """
-        values: dict[str, FactorValue] = {}
+        values = {previous(name): value for name, value in (before or {}).items()}
         propensities: dict[str, float] = {}
         for name in self.order:
-            if name in changes:
-                values[name], propensities[name] = changes[name], 1.0
+            if name in self.fixed:
+                values[name], propensities[name] = self.fixed[name], 1.0
             elif (
                 name in given
                 and name not in self.streams
@@ -178,30 +203,14 @@ class Mechanisms:
             ):
                 values[name], propensities[name] = given[name], self.probability(name, given)
             else:
-                label = self.streams.get(name, name) + (f"#{attempt}" if attempt else "")
+                label = self.streams.get(name, name)
+                label += f"@{step}" if step and self.image_set.renewed(name) else ""
+                label += f"#{attempt}" if attempt else ""
                 u = float(stream(seed, unit, label).random())
                 if name in given and name not in self.streams:
                     u = self._draw_of_given(name, given, u)
                 values[name], propensities[name] = self.draw(name, values, u)
-        return values, propensities
-
-    def intervened(self, changes: Changes, entry: str) -> "Mechanisms":
-        """Return the mechanisms after an intervention that puts mechanisms in place.
-
-        A mechanism in place has a random stream of its own, so that its noise is independent of the factor's
-        own noise and no other draw shifts.
-
-        Args:
-            changes: the intervention.
-            entry: name of the intervention, for the names of the streams.
-        """
-        streams = {name: f"{name}|{entry}" for name in mechanisms_in(changes)}
-        if not streams:
-            return self
-        image_set = self.image_set.intervened(changes)
-        with within(entry):
-            _check_weights(image_set, self.lists)
-        return Mechanisms(image_set, self.lists, streams)
+        return {name: values[name] for name in self.order}, propensities
 
     def constrained(self, name: str) -> bool:
         """Tell whether a table, a rule or weights may exclude values of a categorical factor."""
@@ -221,8 +230,19 @@ class Mechanisms:
         return float(probabilities[:place].sum() + share * probabilities[place])
 
 
-def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
+def mechanisms_of(
+    image_set: ImageSet,
+    library: AssetLibrary,
+    fixed: FactorValues | None = None,
+    streams: Mapping[str, str] | None = None,
+) -> Mechanisms:
     """List the values of every categorical factor and variable of a set, and check all uses of values.
+
+    Args:
+        image_set: the set, with the mechanisms that an intervention puts in place.
+        library: where assets are found.
+        fixed: as in `Mechanisms`.
+        streams: as in `Mechanisms`.
 
     Raises:
         InputError: an asset that does not exist, weights that do not match the values, or a table, a rule or
@@ -234,12 +254,13 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
             lists[name] = values_of(factor, library)
     _check_weights(image_set, lists)
     _check_values(image_set, lists, library)
-    return Mechanisms(image_set, lists)
+    return Mechanisms(image_set, lists, fixed or {}, streams or {})
 
 
 def _check_weights(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]]) -> None:
     """Refuse weights of unknown values; rows of tables for unknown values of the parents are allowed."""
     keys = {name: {key_of(value) for value in listed} for name, listed in lists.items()}
+    keys |= {previous(name): known for name, known in keys.items()}
     for name, factor in image_set.categorical().items():
         rows = {f"table.{'.'.join(given)}": (given, weights) for given, weights in factor.rows().items()}
         if factor.weights is not None:

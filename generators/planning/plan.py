@@ -78,10 +78,12 @@ class Plan:
             some = [row for row in rows if row.rpartition("-")[0] == name] or rows
             return f"an id such as {', '.join(some[:3])}"
         name = name if name in self.recipe.sets else next(iter(self.recipe.sets))
-        if self.recipe.sets[name].counterfactual is not None:
+        image_set = self.recipe.sets[name]
+        if image_set.counterfactual is not None:
             return f"an id such as {sample_id(name, 0)}"
         units = unit_indices(self.recipe, name, AssetLibrary(self.recipe.assets))
-        return f"an id from {sample_id(name, units[0])} to {sample_id(name, units[-1])}"
+        last = (units[-1] + 1) * image_set.steps - 1
+        return f"an id from {sample_id(name, units[0] * image_set.steps)} to {sample_id(name, last)}"
 
     def of_set(self, *names: str) -> "Plan":
         """Keep the samples of one image set, or of several. Trace groups lie within one set and stay whole.
@@ -93,7 +95,7 @@ class Plan:
         return replace(self, samples=self.samples.where(lambda key: key.set in names))
 
     def limit(self, count: int) -> "Plan":
-        """Keep ``count`` samples of each set, chosen at random but always the same ones.
+        """Keep ``count`` samples (of sequences: units) of each set, chosen at random but always the same.
 
         A set of counterfactuals keeps the counterfactuals of the samples kept.
 
@@ -113,10 +115,9 @@ class Plan:
         )
 
     def _units(self, factual: str) -> list[int]:
-        """List the indices of the units of a set: of its samples, or else of their counterfactuals."""
+        """List the indices of the units of a set, whose samples or counterfactuals are here."""
         sets = self.recipe.sets
-        own = [key.index for key in self.samples.keys if key.set == factual]
-        return own or sorted(
+        return sorted(
             {
                 unit_index(sets[key.set], key.index)
                 for key in self.samples.keys
@@ -179,8 +180,8 @@ def make_plan(
 
     Args:
         recipe: the recipe.
-        limit: number of samples of each set to plan, chosen at random but always the same ones, with all
-            their counterfactuals; by default all samples.
+        limit: number of samples of each set to plan (of sequences: units), chosen at random but always the
+            same ones, with all their counterfactuals; by default all samples.
         advance: called with the number of samples planned since its last call, for a progress bar.
         sets: image sets to plan, whose samples are those of the whole plan; by default all sets.
 
@@ -286,6 +287,7 @@ def plan_set(
             set=name,
             index=drawn.index,
             unit=drawn.unit,
+            step=drawn.step,
             group=group_id(name, trace, library),
             factors={factor: values[factor] for factor in image_set.factors},
             exogenous={variable: values[variable] for variable in image_set.variables},

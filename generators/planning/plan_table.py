@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from candlelight.generators.language.load_recipe import first_error
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.recipe_files import record_file
+from candlelight.generators.language.set_interventions import intervened_names
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import (
     PlannedSamples,
@@ -49,7 +50,7 @@ _RECORDS = TypeAdapter(tuple[AssetRecord, ...])
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan as a Parquet file, in one step.
 
-    The columns are ``id set index unit group counterfactual_of gain lights trace`` and, by name,
+    The columns are ``id set index unit step group counterfactual_of gain lights trace`` and, by name,
     ``factor.*``, ``drawn.*``, ``do.*``, ``kind.*`` (of drawn and soft interventions) and
     ``propensity.*``. The file's metadata holds the recipe, without its folders of assets, and the hashes of
     the assets.
@@ -269,8 +270,7 @@ def _sample(
         value, known = row.get(_FACTOR + name), values.get((row["set"], name), ())
         if value is None or (known and value not in known):
             raise KeyError(name)  # the file was edited; otherwise packing would fail after all is rendered
-    asked = image_set.counterfactual.do if image_set.counterfactual else ({},)
-    changed = {**recipe.do, **image_set.do, **asked[row["index"] % len(asked)]}
+    changed = intervened_names(recipe, row["set"], row["index"] // image_set.steps % image_set.entries)
     plain = {key: value for key, value in row.items() if "." not in key}
     parts = {
         "factors": take(_FACTOR, image_set.factors),

@@ -2,19 +2,25 @@
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.factor_values import FactorValues, intervention_values, mechanisms_in
-from candlelight.generators.language.factors import Rule
+from candlelight.generators.language.factor_values import FactorValues
+from candlelight.generators.language.factors import Categorical, Continuous, Factor, Rule
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.set_interventions import (
+    intervened_names,
+    mechanisms_in,
+    set_interventions,
+)
 from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
 from candlelight.loaders.errors import InputError, within
-from candlelight.loaders.schema import FactorValue, InterventionKind, Record
+from candlelight.loaders.schema import FactorValue, InterventionKind
 
 _MOST_ATTEMPTS = 1000  # draws of one unit that selections may reject
 _LARGEST_SET = 10**8  # units of a set, including the units that rules leave out
@@ -25,11 +31,12 @@ class SampleValues:
     """The factor values of one sample before its layout is resolved.
 
     ``propensities`` gives for each factor and variable the probability (or density) of its value given its
-    parents, by its mechanism, before any selection.
+    parents, by its mechanism, before any selection. ``step`` is None in a set without steps.
     """
 
     index: int
     unit: str
+    step: int | None
     values: dict[str, FactorValue]
     propensities: dict[str, float]
     intervention: dict[str, FactorValue]
@@ -54,8 +61,8 @@ def factual_set(recipe: Recipe, set_name: str) -> str:
 
 
 def unit_index(image_set: ImageSet, index: int) -> int:
-    """Return the index of the unit of a sample; counterfactuals of one unit have consecutive indices."""
-    return index if image_set.counterfactual is None else index // len(image_set.counterfactual.do)
+    """Return the index of the unit of a sample; the samples of one unit have consecutive indices."""
+    return index // image_set.samples_per_unit
 
 
 def sample_values(
@@ -63,8 +70,8 @@ def sample_values(
 ) -> Iterator[SampleValues]:
     """Yield the factor values of the samples of a set, by index.
 
-    A set of samples has one sample for each unit, a set of counterfactuals one for each unit and
-    intervention.
+    A set of samples has one sample for each unit and step, a set of counterfactuals one for each unit,
+    intervention and step.
 
     Args:
         recipe: the recipe.
@@ -81,29 +88,57 @@ def sample_values(
     """
     image_set, factual = recipe.sets[set_name], factual_set(recipe, set_name)
     mechanisms = mechanisms_of(image_set, library)
-    changes = intervention_values(recipe, set_name, library)
-    entries = ["do"] if image_set.counterfactual is None else [f"do.{k}" for k in range(len(changes))]
-    intervened = [mechanisms.intervened(*one) for one in zip(changes, entries, strict=True)]
+    begin = mechanisms_of(image_set.at_first_step(), library)
+    entries = set_interventions(recipe, set_name, library)
+    names = [intervened_names(recipe, set_name, k) for k in range(len(entries))]
+    known: dict[Hashable, Mechanisms] = {}
     for cell, given in _grid_cells(mechanisms, units):
         for unit in range(cell * image_set.draws, (cell + 1) * image_set.draws):
             if units is not None and unit not in units:
                 continue
             name = _unit_name(factual, image_set, given, unit)
-            attempt = _rejected_draws(recipe.seed, name, mechanisms, given)
-            counterfactual_of = None if factual == set_name else sample_id(factual, unit)
-            for k, change in enumerate(changes):
-                placed = mechanisms_in(change)
-                fixed = {one: value for one, value in change.items() if not isinstance(value, Record)}
-                values, propensities = intervened[k].sample(recipe.seed, name, given, fixed, attempt)
+            attempt = _rejected_draws(recipe.seed, name, begin, given)
+            before: FactorValues = {}
+            for k, step in itertools.product(range(len(entries)), range(image_set.steps)):
+                made = [(one.field, one.at(step, recipe.seed, name)) for one in entries[k]]
+                key = (step == 0, *((field, *some) for field, some in made))
+                if key not in known:
+                    known[key] = _intervened(image_set, made, step == 0, library)
+                changed = known[key]
+                values, propensities = changed.sample(recipe.seed, name, given, attempt, step, before)
+                number = unit * image_set.steps + step
                 yield SampleValues(
-                    unit * len(changes) + k,
-                    name,
-                    values,
-                    propensities,
-                    {one: values[one] for one in change},
-                    {one: "soft" if mechanism.parents() else "drawn" for one, mechanism in placed.items()},
-                    counterfactual_of,
+                    index=(unit * len(entries) + k) * image_set.steps + step,
+                    unit=name,
+                    step=step if image_set.steps > 1 else None,
+                    values=values,
+                    propensities=propensities,
+                    intervention={one: values[one] for one in names[k] if one in changed.intervened},
+                    intervention_kind={
+                        one: "soft" if changed.reads[one] else "drawn"
+                        for one in names[k]
+                        if one in changed.streams
+                    },
+                    counterfactual_of=None if factual == set_name else sample_id(factual, number),
                 )
+                before = values
+
+
+def _intervened(
+    image_set: ImageSet,
+    made: Sequence[tuple[str, Mapping[str, FactorValue | Factor]]],
+    first: bool,
+    library: AssetLibrary,
+) -> Mechanisms:
+    """Return the mechanisms of a step under interventions, each with its field and its changes."""
+    changes = {name: change for _, some in made for name, change in some.items()}
+    fields = {name: field for field, some in made for name in some}
+    placed = mechanisms_in(changes)
+    fixed = {name: one for name, one in changes.items() if not isinstance(one, Categorical | Continuous)}
+    with within(", ".join(dict.fromkeys(fields[name] for name in placed))) if placed else nullcontext():
+        changed = image_set.intervened(changes)
+        changed = changed.at_first_step(fixed) if first else changed
+        return mechanisms_of(changed, library, fixed, {name: f"{name}|{fields[name]}" for name in placed})
 
 
 def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[int]:
@@ -130,8 +165,7 @@ def count_samples(recipe: Recipe, library: AssetLibrary, sets: Collection[str] |
         if sets is None or name in sets:
             with within(f"sets.{name}"):
                 units = unit_indices(recipe, factual_set(recipe, name), library)
-            asked = image_set.counterfactual
-            total += len(units) * (1 if asked is None else len(asked.do))
+            total += len(units) * image_set.samples_per_unit
     return total
 
 
@@ -198,7 +232,7 @@ def _rejected_draws(seed: int, unit: str, mechanisms: Mechanisms, given: FactorV
     if not selections:
         return 0
     for attempt in range(_MOST_ATTEMPTS):
-        values, _ = mechanisms.sample(seed, unit, given, {}, attempt)
+        values, _ = mechanisms.sample(seed, unit, given, attempt)
         if not any(rule.holds(values) for rule in selections):
             return attempt
     cell = ", ".join(f"{name}={value}" for name, value in given.items())
