@@ -88,9 +88,10 @@ def weights_of(row: Weights, values: Sequence[FactorValue]) -> list[float]:
 NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100), PlainType("name")]
 _LAGGED = re.compile(r"previous\((.*)\)")
+PARENT_PATTERN = r"^([a-z][a-z0-9_]*|previous\([a-z][a-z0-9_]*\))$"
 ParentName = Annotated[
     str,
-    Field(pattern=r"^([a-z][a-z0-9_]*|previous\([a-z][a-z0-9_]*\))$"),
+    Field(pattern=PARENT_PATTERN),
     PlainType("name or previous(name)"),
 ]
 _LARGEST_WHOLE = 2**53  # whole numbers up to which a float is exact
@@ -398,26 +399,31 @@ def read_change(factor: Factor, change: FactorValue | Mapping[str, Any]) -> Fact
         >>> read_change(size, 3), read_change(size, {"high": 2}).high, read_change(size, "2 * y").value
         (3.0, 2.0, '2 * y')
     """
-    listed = isinstance(factor, Categorical)
-    if isinstance(change, str) and not listed:
+    if isinstance(change, str) and isinstance(factor, Continuous):
         change = read_mechanism(change)
-    if not isinstance(change, Mapping):
-        return change if listed else float(change)
+    if isinstance(change, Mapping):
+        return _in_place(factor, change)
+    return change if isinstance(factor, Categorical) else float(change)
+
+
+def _in_place(factor: Factor, fields: Mapping[str, Any]) -> Factor:
+    listed = isinstance(factor, Categorical)
     known = type(factor).model_fields.keys() - (_VALUES if listed else set())
-    if unknown := sorted(change.keys() - known):
+    if unknown := sorted(fields.keys() - known):
         kind = "the factor keeps its list of values" if listed else "the factor is a range"
         raise InputError(f"expected some of {', '.join(sorted(known))}, got {unknown}: {kind}")
-    kept = {"unit", "every", *(_VALUES if listed else () if "value" in change else ("low", "high"))}
-    fields = {**factor.model_dump(include=kept, exclude_unset=True), **change}
+    kept = {"unit", "every", *(_VALUES if listed else () if "value" in fields else ("low", "high"))}
     try:
-        placed = type(factor).model_validate(fields)
-        if placed.first is None and placed.lagged_parents():
-            placed = placed.model_copy(update={"first": factor.first})
-        return placed
+        placed = type(factor).model_validate(
+            {**factor.model_dump(include=kept, exclude_unset=True), **fields}
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
         raise InputError(f"{where}{where and ': '}{first['msg'].removeprefix('Value error, ')}") from None
+    if placed.first is None and placed.lagged_parents():
+        return placed.model_copy(update={"first": factor.first})
+    return placed
 
 
 def first_mechanism(factor: Factor) -> Factor:
@@ -438,16 +444,17 @@ def first_mechanism(factor: Factor) -> Factor:
         raise InputError(
             f"reads {past}, which the first step does not have; add `first`, its value or mechanism there"
         )
+    fields = factor.first
+    if not isinstance(fields, dict):
+        if isinstance(factor, Categorical):
+            fields = {"weights": {key_of(fields): 1.0}}
+        else:
+            fields = read_mechanism(fields) if isinstance(fields, str) else {"value": fields}
     with within("first"):
-        found = read_change(factor, factor.first)
-        if isinstance(found, Record) and found.lagged_parents():
+        placed = _in_place(factor, fields)
+        if placed.lagged_parents():
             raise InputError(f"expected a mechanism that reads no previous step, got {factor.first}")
-    if isinstance(found, Record):
-        return found
-    fields: dict[str, Any] = {"value": found}
-    if isinstance(factor, Categorical):
-        fields = {"weights": {key_of(found): 1.0}}
-    return read_change(factor, fields)
+    return placed
 
 
 _Values = Annotated[

@@ -175,18 +175,19 @@ class ImageSet(Record):
             )
         for name in self.factors.keys() & self.variables.keys():
             raise ValueError(f"variables.{name}: there is a factor of that name already")
-        for field, names in {"do": self.do, "targets.of": self.targets.of if self.targets else {}}.items():
-            for name in sorted(names.keys() - self.mechanisms().keys()):
+        changed = {"do": set(self.do), "targets.of": set(self.targets.of if self.targets else ())}
+        for field, names in changed.items():
+            for name in sorted(names - self.mechanisms().keys()):
                 near = did_you_mean(name, self.mechanisms())
                 raise ValueError(f"{field}: `{name}` is no factor or variable of this set{near}")
         for name in self.mechanisms().keys() & CONSTANTS.keys():
             raise ValueError(f"`{name}` is a number in expressions; expected another name")
-        for field, names in (
+        for field, listed in (
             ("grid", self.grid),
             ("unit_factors", self.unit_factors),
             ("varies", self.varies),
         ):
-            for name in names or ():
+            for name in listed or ():
                 if not isinstance(self.factors.get(name), Categorical):
                     raise ValueError(f"{field}: expected names of categorical factors, got `{name}`")
         if len(set(self.crossed())) != len(self.crossed()):

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from candlelight.blender_assets.asset_kinds import CODE
-from candlelight.generators.language.factors import NAME_PATTERN
+from candlelight.generators.language.factors import NAME_PATTERN, PARENT_PATTERN
 from candlelight.generators.language.overrides import copy_apart
 from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe, is_set_field, with_sets
 from candlelight.generators.language.recipe_fields import all_fields
@@ -36,6 +36,7 @@ _EXPECTED = {
 }
 _PATTERNS = {
     NAME_PATTERN: "expected lower-case letters, digits and _, starting with a letter",
+    PARENT_PATTERN: "expected lower-case letters, digits and _, starting with a letter, or previous(NAME)",
     DATA_SET_PATTERN: "expected lower-case letters, digits and hyphens, starting with a letter",
 }
 _PYTHON = re.compile(r"(.+\.py):(\w+)")

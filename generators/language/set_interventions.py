@@ -88,7 +88,7 @@ def set_interventions(
 ) -> tuple[tuple[Intervention, ...], ...]:
     """List the interventions of a set, for each of the samples of a unit and step.
 
-    Later ones take precedence: the recipe's ``do`` and the set's own, the set's targets, and the entry of a
+    Later ones take precedence: the set's targets, the recipe's ``do`` and the set's own, and the entry of a
     set of counterfactuals.
 
     Args:
@@ -107,14 +107,16 @@ def set_interventions(
     image_set = recipe.sets[set_name]
     mechanisms, asked = image_set.mechanisms(), image_set.counterfactual
     start = 0 if image_set.steps == 1 else 1  # of targets
-    try:
-        always = [Intervention("do", _read({**recipe.do, **image_set.do}, "do", mechanisms, library))]
-    except InputError as error:
-        remedy = "; `sets.NAME.do` sets a factor of one set alone" if len(recipe.sets) > 1 else ""
-        raise InputError(f"{error}{remedy}") from None
+    always = []
     if image_set.targets is not None:
         changes = _read_targets(image_set.targets, "targets.of", mechanisms, library)
         always.append(Intervention("targets", changes, image_set.targets, start))
+    try:
+        changes = _read({**recipe.do, **image_set.do}, "do", mechanisms, library)
+    except InputError as error:
+        remedy = "; `sets.NAME.do` sets a factor of one set alone" if len(recipe.sets) > 1 else ""
+        raise InputError(f"{error}{remedy}") from None
+    always.append(Intervention("do", changes))
     if asked is None:
         return (tuple(always),)
     if asked.targets is not None:

@@ -88,7 +88,7 @@ FACTORS = [
     ("tone.table=" + "[" * 1200, r"`overrides` .*table: expected a YAML value, got `\[{60}`$"),
     ("tone.given=[kind, kind]", r"given: expected distinct names, got \['kind', 'kind'\]"),
     ("tone.given=[kind, size]", r"table\.cube: expected a row for each value of `size`, got \[1, 0\]"),
-    ("tone.given=Kind", rf"given\.0: {NAME}; got 'Kind'$"),
+    ("tone.given=Kind", rf"given\.0: {NAME}, or previous\(NAME\); got 'Kind'$"),
     ("tone.given=cube", r"tone: `cube` is no factor or variable; expected one of: [^;]*$"),
     ("tone.given=size", r"tone\.given: expected categorical names, got `size`"),
     ("tone.strength=1.5", "strength.*less than or equal to 1"),
@@ -334,7 +334,7 @@ RECIPES = [
     ("do.colour=red", r"do: `colour` is no factor .*; did you mean `color`\?"),
     ("do.color=bleu", r"sets\.s: do\.color: expected one of red, blue, got 'bleu'; did you mean `blue`\?"),
     ("do.tone=3", r"sets\.s: do\.tone: expected one of 1, 2, got 3"),
-    ("do.size=left", r"sets\.s: do\.size: expected a number, got 'left'"),
+    ("do.size=left", r"sets\.s: do: factors\.size: `left` is no factor or variable; expected one of"),
     ("do.x=true", r"do\.x: expected a name or a number, got True; put a name such as 'true' in quotes"),
     ("sets.s.do.colour=red", "do: `colour` is no factor or variable of this set; did you mean `color`"),
     # counterfactuals

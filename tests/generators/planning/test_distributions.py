@@ -14,7 +14,7 @@ def draw(factor, count=2000):
     lists = {"v": factor.values} if isinstance(factor, Categorical) else {}
     fields = {"factors": {"v": factor.model_dump()}, "grid": [], "layout": LAYOUT}
     mechanisms = Mechanisms(ImageSet.model_validate(fields), lists)
-    return np.array([mechanisms.sample(0, f"u/{i}", {}, {})[0]["v"] for i in range(count)])
+    return np.array([mechanisms.sample(0, f"u/{i}", {})[0]["v"] for i in range(count)])
 
 
 def test_uniform():

@@ -69,5 +69,5 @@ def test_a_number_may_leave_its_range_and_a_categorical_value_must_exist(write_r
     assert [sample.factors["light_azimuth"] for sample in plan.samples] == [400, 400, -400.5, -400.5]
     with refused(r"do\.count: expected one of .*, got 400"):
         load_recipe(write_recipe(text), ["sets.s.do.count=400"])
-    with refused(r"do\.light_azimuth: expected a number, got 'far'"):
+    with refused(r"do: factors\.light_azimuth: `far` is no factor or variable; expected one of"):
         load_recipe(write_recipe(text), ["sets.s.do.light_azimuth=far"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.set_settings import set_graph
 from candlelight.generators.planning.interventions import counterfactual, do
 from candlelight.generators.planning.mechanisms import mechanisms_of
 from candlelight.generators.planning.plan import make_plan
@@ -207,7 +208,7 @@ def test_a_set_of_counterfactuals_equals_the_function_counterfactual(load, tmp_p
         ([{"shape": "cube"}], r"expected factors of `s` \(.*kind.*\), got \['shape'\]"),
         ([{"kinds": "cube"}], r"got \['kinds'\]; did you mean `kind`\?"),
         ([{"kind": "cone"}], r"counterfactual\.do\.0\.kind: expected one of cube, sphere, got 'cone'"),
-        ([{"x": "far"}], r"counterfactual\.do\.0\.x: expected a number, got 'far'"),
+        ([{"x": "far"}], r"counterfactual\.do\.0: variables\.x: `far` is no factor or variable"),
     ],
 )
 def test_counterfactual_errors(confounded, changes, message):
@@ -335,8 +336,13 @@ def test_a_soft_intervention_has_new_parents_and_removes_the_old(confounded, row
     for row in rows(soft, range(20)):
         assert row.intervention == {"x": 3.0, "size": 1.5}
         assert row.intervention_kind == {"x": "soft"}
-    graph = confounded.sets["s"].intervened({"size": 1.5}).graph()
-    assert (graph["size"], graph["color"]) == ((), confounded.sets["s"].graph()["color"])
+    graph = set_graph(soft, "s")
+    assert {node.name: node.parents for node in graph.nodes if node.intervened == "all"} == {
+        "size": (),
+        "x": ("size",),
+    }
+    assert graph.node("x").mechanism == "do(2 * size in [-9, 9])"
+    assert graph.node("color").parents == confounded.sets["s"].graph.node("color").parents
 
 
 def test_plans_with_mechanisms_in_place_are_saved(confounded, tmp_path):
