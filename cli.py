@@ -132,7 +132,14 @@ def render(
     required=True,
     callback=read_changes,
     metavar="FACTOR=VALUE,...",
-    help="Factors to set, and their values; repeatable, for several counterfactuals of each sample.",
+    help='Factors to set, and their values or mechanisms as in "x=uniform(0, 1)"; repeatable, for several '
+    "counterfactuals of each sample.",
+)
+@click.option(
+    "--step",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Step of a sequence at which the factors are set, from 0.  [default: all]",
 )
 @click.option("--out", type=Folder(), required=True, help="Folder of frames to write or continue.")
 @worker_options
@@ -147,6 +154,7 @@ def counterfactual(
     run_code: bool,
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
+    step: int | None,
     out: Path,
     **how: Any,
 ) -> None:
@@ -155,16 +163,19 @@ def counterfactual(
     RECIPE is the name of a shipped recipe, a YAML file, FILE.py:NAME for a recipe in Python, or a plan file
     (.parquet). A counterfactual is the same sample with some factors set: its exogenous draws are kept, and
     the factors that depend on the set factors are recomputed. Choose samples by --sample, or N samples of
-    each set by --limit. The page counterfactuals.html in the folder of frames shows them side by side.
+    each set by --limit; of a sequence all steps are rendered. The page counterfactuals.html in the folder of
+    frames shows them side by side.
 
     \b
     candlelight counterfactual candle --sample candle-000012 --do color=yellow --out what-if
     candlelight counterfactual candle --limit 3 --do color=blue --do object_type=cube,color=blue --out what-if
+    candlelight counterfactual sequences --limit 1 --do x=0.8 --step 3 --out what-if
     """
     from candlelight.evaluation.report.counterfactuals import write_counterfactual_page
     from candlelight.generators import counterfactual as plan_counterfactuals
     from candlelight.generators import render as render_plan
     from candlelight.generators.planning.interventions import COUNTERFACTUAL_SUFFIX
+    from candlelight.generators.planning.plan import whole_units
     from candlelight.generators.planning.plan_table import join
     from candlelight.generators.planning.planned_samples import compress_samples
 
@@ -173,8 +184,8 @@ def counterfactual(
     asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed, sets, run_code)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
-        asked = dataclasses.replace(asked, samples=compress_samples(chosen))
-    both = join(asked, plan_counterfactuals(asked, *changes))
+        asked = whole_units(dataclasses.replace(asked, samples=compress_samples(chosen)))
+    both = join(asked, plan_counterfactuals(asked, *changes, step=step))
     with progress(len(both), "render") as advance:
         outcome = render_plan(both, out, advance=advance, **how)
     _warn_of_frames(out)

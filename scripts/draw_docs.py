@@ -26,8 +26,9 @@ from candlelight.loaders import Frame, frame_path, read_frame
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.exports.capture_frames import MAIN, OWN, SECOND, by_paper, by_passes, diffuse
 from candlelight.loaders.looking.layer_pixels import Pixels, show_layer
-from candlelight.loaders.looking.sheet import BACKGROUND, INK, TILE_GAP, draw_text, side_by_side, write_file
+from candlelight.loaders.looking.sheet import write_file
 from candlelight.loaders.looking.sheet_rows import value_text
+from candlelight.loaders.looking.sheet_tiles import BACKGROUND, INK, TILE_GAP, draw_text, side_by_side
 
 DOCS = Path(__file__).parents[1] / "docs"
 MOST_BYTES = 97_000  # of a picture; files of more than 100 kB are not committed

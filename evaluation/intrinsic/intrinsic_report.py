@@ -38,7 +38,7 @@ from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
 from candlelight.loaders.looking.layer_pixels import Pixels
-from candlelight.loaders.looking.sheet import BACKGROUND
+from candlelight.loaders.looking.sheet_tiles import BACKGROUND
 
 NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (

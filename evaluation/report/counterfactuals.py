@@ -82,6 +82,8 @@ def _question(factual: Metadata, counterfactual: Metadata) -> str:
     # An intervention on the whole set is not part of the question, unless its value was changed again.
     interventions = counterfactual.intervention.items()
     changes = {name: value for name, value in interventions if factual.intervention.get(name) != value}
+    if not changes:  # at another step of a sequence
+        return f"{counterfactual.id}: nothing is changed at this step"
     return f"had {' and '.join(f'{name} been {value_text(value)}' for name, value in changes.items())}?"
 
 

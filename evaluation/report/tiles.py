@@ -10,8 +10,8 @@ from candlelight.evaluation.report.blocks import PicturesBlock, png_picture
 from candlelight.evaluation.views import Images
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.looking.layer_pixels import Pixels
-from candlelight.loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE
 from candlelight.loaders.looking.sheet_rows import value_text
+from candlelight.loaders.looking.sheet_tiles import LARGEST_TILE, SMALLEST_TILE
 from candlelight.loaders.schema import FactorValue
 
 _GAP = 4

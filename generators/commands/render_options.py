@@ -1,5 +1,6 @@
 """Options of the commands that render, and the lines that they print at the end."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,13 +112,13 @@ def check_outcome(outcome: "RenderOutcome", out: Path) -> None:
 
 
 def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Read interventions such as ``color=blue,object_type=cube``, as a callback of click."""
+    """Read interventions such as ``color=blue,x=uniform(-1, 1)``, as a callback of click."""
     from candlelight.loaders.files.plain_yaml import parse_yaml
 
     changes: list[dict[str, Any]] = []
     for value in values:
         change: dict[str, Any] = {}
-        for part in value.split(","):
+        for part in re.split(r",(?=\s*\w+\s*=[^=]|\s*$)", value):
             name, equals, text = (piece.strip() for piece in part.partition("="))
             if not (name and equals and text):
                 raise click.BadParameter(
@@ -129,9 +130,9 @@ def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...])
                 change[name] = parse_yaml(text)
             except InputError:
                 change[name] = None
-            if isinstance(change[name], bool) or not isinstance(change[name], str | int | float):
+            if isinstance(change[name], bool) or not isinstance(change[name], str | int | float | dict):
                 raise click.BadParameter(
-                    f"expected names or numbers as values, 'true' in quotes, got {value!r}"
+                    f"expected names, numbers or mechanisms as values, 'true' in quotes, got {value!r}"
                 )
         changes.append(change)
     return changes

@@ -262,6 +262,21 @@ def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
     return new_plan(recipe, samples, library)
 
 
+def whole_units(plan: Plan) -> Plan:
+    """Return the plan with all steps of the units of its samples; without steps it is the plan itself.
+
+    Raises:
+        InputError: as `make_plan`.
+    """
+    steps = {name: image_set.steps for name, image_set in plan.recipe.sets.items()}
+    if set(steps.values()) == {1}:
+        return plan
+    starts = {(key.set, key.index - key.index % steps[key.set]) for key in plan.samples.keys}
+    return plan_samples(
+        plan.recipe, [sample_id(name, start + i) for name, start in starts for i in range(steps[name])]
+    )
+
+
 def plan_set(
     recipe: Recipe, name: str, library: AssetLibrary, units: Collection[int] | None = None
 ) -> Iterator[SamplePlan]:

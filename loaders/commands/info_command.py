@@ -34,7 +34,9 @@ _OF_SHEETS = ("--set", "--split", "--layers", "--by", "--limit", "--seed")
     help="Print the causal graph of each set, with its mechanisms, instead.",
 )
 @click.option(
-    "--sheet", type=click.Path(path_type=Path), help="Draw a contact sheet into this PNG file instead."
+    "--sheet",
+    type=click.Path(path_type=Path),
+    help="Draw a contact sheet into this PNG file instead; of sequences also an animation (GIF or WebP).",
 )
 @click.option(
     "--set", "set_name", metavar="NAME", help="Sheet: image set; may be left out if there is only one."
@@ -49,7 +51,7 @@ _OF_SHEETS = ("--set", "--split", "--layers", "--by", "--limit", "--seed")
     "rows",
     type=click.IntRange(1),
     metavar="N",
-    help="Sheet: number of samples; with --by, of each value.",
+    help="Sheet: number of samples, or of units with steps; with --by, of each value.",
 )
 @click.option(
     "--seed",
@@ -72,6 +74,7 @@ def info(
     candlelight info h5/candle.h5 --json
     candlelight info pack --graph text
     candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
+    candlelight info frames --set sequences --sheet sequences.webp
     """
     from candlelight.loaders.looking.look import describe, look
     from candlelight.loaders.looking.sheet import draw_sheet

@@ -7,15 +7,9 @@ from candlelight.loaders.colour import to_display
 from candlelight.loaders.files.layer_codecs import encode_png
 from candlelight.loaders.image_frames import open_image_frames
 from candlelight.loaders.looking.layer_pixels import PALETTE, show_layer
-from candlelight.loaders.looking.sheet import (
-    BACKGROUND,
-    LARGEST_TILE,
-    TILE_GAP,
-    contact_sheet,
-    factor_text,
-    write_png,
-)
+from candlelight.loaders.looking.sheet import contact_sheet, write_png
 from candlelight.loaders.looking.sheet_rows import pick_rows
+from candlelight.loaders.looking.sheet_tiles import BACKGROUND, LARGEST_TILE, TILE_GAP, factor_text
 from tests.refusals import refused
 
 TILE = 96, 128  # of frames of 6 x 8 pixels, sixteen times as large

@@ -9,15 +9,9 @@ from candlelight.cli import main
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.looking.layer_pixels import show_layer
-from candlelight.loaders.looking.sheet import (
-    BACKGROUND,
-    HEADING,
-    MOST_PIXELS,
-    TILE_GAP,
-    contact_sheet,
-    draw_sheet,
-)
+from candlelight.loaders.looking.sheet import contact_sheet, draw_sheet
 from candlelight.loaders.looking.sheet_rows import rows_by_factor
+from candlelight.loaders.looking.sheet_tiles import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP
 from tests.refusals import refused
 
 TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
