@@ -29,6 +29,7 @@ class CausalNode(Record):
         previous: names whose value at the previous step of the unit its mechanism reads.
         mechanism: its mechanism in words, such as "normal(120 * x, 40, -180, 180)".
         first: its mechanism at the first step of a unit, where it reads the previous step.
+        every: whether its noise is drawn once for each "unit" or at each "step".
         values: the values that the recipe lists for a categorical node; none where they are all labels of a
             kind of assets, or counted from 0.
         weights: weights of the values, by value or in their order; None for equal weights.
@@ -47,6 +48,7 @@ class CausalNode(Record):
     previous: tuple[str, ...] = ()
     mechanism: str
     first: str = later_field("")
+    every: Literal["unit", "step"] = later_field("unit")
     values: tuple[FactorValue, ...] = ()
     weights: dict[str, float] | tuple[float, ...] | None = None
     given: tuple[str, ...] = ()
@@ -190,6 +192,7 @@ class CausalGraph(Record):
         for node in self.nodes:
             notes = [node.kind] * (node.kind == "hidden") + ["grid"] * node.grid
             notes += ["changed by some interventions"] * (node.intervened == "some")
+            notes += ["noise of each step"] * (node.every == "step" and not node.previous)
             notes += [f"first: {node.first}"] * bool(node.first)
             past = tuple(f"previous({name})" for name in node.previous)
             causes = f"{', '.join((*node.parents, *past))} -> " if node.parents or past else ""

@@ -119,6 +119,8 @@ PART_LABELS = {"parts": "{kind} {class}"}
 ONE_FISH = ["sets.fish.draws=1", *fixed("fish", **{"class": "carp"})]
 TEXTURES = str(Path(__file__).with_name("textures.yaml"))
 
+SEQUENCES = ("passive", "targeted", "what_if")
+
 GRIDS = {
     "candle": Grid("candle", (240, 180), 4, None, [*FINE, *CYLINDER]),
     "candle-confounded": Grid("candle-confounded-color", (200, 150), 4, 12, FINE),
@@ -153,6 +155,7 @@ GRIDS = {
         {"fish": "original", "fish_changed": "{recoloured} {scene}"},
     ),
     "relit": Grid("relit", (128, 128), 5, shown=RELIT),
+    "sequences": Grid("sequences", (96, 96), 8, 2, shown=[(name, {}) for name in SEQUENCES]),
     "textures": Grid(TEXTURES, (200, 132), 6, labels={"textures": "{texture}"}),
     "toy-confounded": Grid("toy-confounded", (96, 96), 8, limit=24),
 }
@@ -340,6 +343,7 @@ STRIPS = {
     "negatives": corners("negatives", (3, 0), (7, 0), (2, 1), (5, 2)),
     "parts-recoloured": corners("parts-recoloured", (0, 0), (1, 0), (4, 0), (6, 1)),
     "relit": corners("relit", (0, 1), (1, 1), (3, 1), (4, 1)),
+    "sequences": corners("sequences", (0, 2), (1, 2), (2, 2), (3, 2)),
     "toy-confounded": corners("toy-confounded", (3, 0), (4, 0), (5, 0), (7, 0)),
 }
 STRIP_HEIGHT = 96

@@ -91,6 +91,7 @@ def describe_graph(
         if name not in always:
             fields["rules"] = tuple(rule.exclude for rule in kept if rule.target == name)
             fields["previous"] = mechanism.lagged_parents()
+            fields["every"] = "step" if mechanism.lagged_parents() else mechanism.every
             if mechanism.lagged_parents() and mechanism.first is not None:
                 fields["first"] = mechanism_text(first_mechanism(mechanism))
             if isinstance(mechanism, Categorical):

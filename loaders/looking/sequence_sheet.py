@@ -115,7 +115,8 @@ def sequence_animation(
 
 def _step_words(metadata: Metadata) -> list[str]:
     changed = metadata.intervention.items()
-    return [f"step {metadata.step}", *(f"do {name} {value_text(value)}" for name, value in changed)]
+    texts = [text for name, value in changed for text in (f"do {name}", f"= {value_text(value)}")]
+    return [f"step {metadata.step}", *texts]
 
 
 def _same_height(texts: Sequence[Pixels]) -> list[Pixels]:
