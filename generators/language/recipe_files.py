@@ -301,13 +301,16 @@ def _shown(place: _Place, path: Path) -> str:
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole."""
+    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole.
+
+    Factors keep the order of the base, unless the changes give all of them: then theirs counts.
+    """
     merged = dict(base)
     for key, value in changes.items():
         if not isinstance(value, dict) or not isinstance(merged.get(key), dict):
             merged[key] = value
         elif key in ("factors", "variables"):
-            merged[key] = {**merged[key], **value}
+            merged[key] = value if value.keys() >= merged[key].keys() else {**merged[key], **value}
         elif is_choice(value) != is_choice(merged[key]):
             merged[key] = value
         elif key == "render" and "preset" in value:
