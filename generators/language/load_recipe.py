@@ -154,14 +154,20 @@ def recipe_sha256(recipe: Recipe) -> str:
 def recipe_as_fields(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe as plain fields that `load_recipe` reads back to the same hash.
 
-    Fields that the recipe does not give are left out, and so are its folders of assets.
+    Fields that the recipe does not give are left out, and so are its folders of assets. A set of
+    counterfactuals has the other fields of the set that it changes; they stand there alone.
 
     Example:
         >>> recipe = load_recipe("candle")
         >>> recipe_sha256(load_recipe(recipe_as_fields(recipe))) == recipe_sha256(recipe)
         True
     """
-    return recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
+    fields = recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
+    for image_set in fields["sets"].values():
+        if asked := image_set.get("counterfactual"):
+            image_set.clear()
+            image_set["counterfactual"] = asked
+    return fields
 
 
 def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, Any]]:
