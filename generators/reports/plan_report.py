@@ -6,7 +6,7 @@ from pathlib import Path
 
 from candlelight.generators.language.causal_graph import connected_pairs
 from candlelight.generators.language.factor_values import FactorValues
-from candlelight.generators.language.factors import Categorical, Rule
+from candlelight.generators.language.factors import Rule
 from candlelight.generators.language.field_types import references
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.set_settings import set_graph
@@ -57,17 +57,8 @@ class SetReport:
         """Number of samples, and of units if there are fewer."""
         return f"{self.count} samples" + (f" of {self.units} units" if self.units < self.count else "")
 
-    @property
-    def intervened(self) -> set[str]:
-        """Factors and variables that the intervention of every sample of the set changes."""
-        return self._changed_by("all")
-
-    @property
-    def sometimes(self) -> set[str]:
-        """Factors and variables that the interventions of some samples of the set change."""
-        return self._changed_by("some")
-
-    def _changed_by(self, which: str) -> set[str]:
+    def changed(self, which: str) -> set[str]:
+        """Factors and variables that the interventions of "all", or only of "some", samples change."""
         return {node.name for node in self.graph.nodes if node.intervened == which}
 
     @property
@@ -83,7 +74,7 @@ class SetReport:
     def connected(self) -> list[Dependence]:
         """The pairs that the graph connects: as cause and effect, by a common cause or by a selection."""
         selections = [rule.exclude for rule in self.image_set.rules if self.decides_units(rule)]
-        pairs = connected_pairs(self.image_set.causal_parents(), selections, self.intervened)
+        pairs = connected_pairs(self.image_set.causal_parents(), selections, self.changed("all"))
         return [pair for pair in self.tested if frozenset((pair.first, pair.second)) in pairs]
 
     @property
@@ -127,7 +118,7 @@ class SetReport:
         units = [
             f"rule on {rule.target} before the intervention: never {exclusion_text(rule.exclude)}"
             for rule in self.image_set.rules
-            if rule.target in self.intervened and self.decides_units(rule)
+            if rule.target in self.changed("all") and self.decides_units(rule)
         ]
         image = [f"{', '.join(self.shown)} -> the image"] if self.shown else []
         return [*self.graph.to_text().split("\n"), *units, *image]
@@ -157,7 +148,9 @@ def report_plan(plan: Plan) -> list[SetReport]:
             tested = dependences(samples, crossed)
             units = len({sample.unit for sample in samples})
             changes = _interventions(samples)
-            counted = marginals(samples, _listed(image_set))
+            # Values that the recipe lists are counted even if no sample has them.
+            listed = {name: one.listed() for name, one in image_set.categorical().items()}
+            counted = marginals(samples, listed)
             graph = set_graph(plan.recipe, name)
             found.append(SetReport(name, image_set, len(samples), units, graph, changes, counted, tested))
     return found
@@ -198,13 +191,6 @@ def _lines(report: SetReport) -> Iterator[str]:
         )
     yield "  graph"
     yield from (f"    {line}" for line in report.graph_lines())
-
-
-def _listed(image_set: ImageSet) -> dict[str, tuple[FactorValue, ...]]:
-    """Return the values that the recipe lists for each factor and variable that has a list."""
-    return {
-        name: one.listed() for name, one in image_set.mechanisms().items() if isinstance(one, Categorical)
-    }
 
 
 def _interventions(samples: PlannedSamples) -> list[FactorValues]:

@@ -67,8 +67,8 @@ def test_hashes_of_recipe_and_samples_are_those_of_before(plan):
 
 
 def test_plain_fields_and_graphs_are_read_back(plan):
-    # The fields and graphs in `dataset.json` are enough to plan the set anew. Earlier packs have all fields of
-    # a set of counterfactuals.
+    # The fields and graphs in `dataset.json` are enough to plan the set anew. Earlier packs have all fields
+    # of a set of counterfactuals.
     fields = json.loads(json.dumps(recipe_as_fields(plan.recipe)))
     earlier = plan.recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
     for stored in (fields, earlier):
