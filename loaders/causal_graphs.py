@@ -200,7 +200,12 @@ class CausalGraph(Record):
                 f"{causes}{node.name} ~ {node.mechanism}" + (f" ({', '.join(notes)})" if notes else "")
             )
             lines += [f"  rule: never {exclusion_text(excluded)}" for excluded in node.rules]
-        return "\n".join([*lines, *(f"selection: never {exclusion_text(one)}" for one in self.selections)])
+        # An intervention changes the samples that a selection has kept.
+        when = " before the intervention" * any(node.intervened != "none" for node in self.nodes)
+        chosen = (
+            f"selection {i}{when}: never {exclusion_text(one)}" for i, one in enumerate(self.selections, 1)
+        )
+        return "\n".join([*lines, *chosen])
 
 
 def exclusion_text(excluded: Exclusion) -> str:

@@ -253,15 +253,11 @@ class Scene(Record):
         return data
 
     @model_validator(mode="after")
-    def _check_objects_and_lights(self) -> "Scene":
+    def _fits_together(self) -> "Scene":
         if self.objects and self.scatter is not None:
             raise ValueError("expected `objects` or `scatter`, got both")
         if self.dead_leaves is None and self.environment is None and not self.lights:
             raise ValueError("expected `lights` or an `environment`: nothing would be lit")
-        return self
-
-    @model_validator(mode="after")
-    def _check_dead_leaves(self) -> "Scene":
         if self.dead_leaves is None and self.camera is None:
             raise ValueError("expected a `camera`, or `dead_leaves`")
         others = [name for name in stated_fields(self) if name != "dead_leaves"]

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,14 +155,19 @@ def recipe_sha256(recipe: Recipe) -> str:
 def recipe_as_fields(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe as plain fields that `load_recipe` reads back to the same hash.
 
-    Fields that the recipe does not give are left out, and so are its folders of assets.
+    Fields that the recipe does not give are left out, and so are its folders of assets. A set of
+    counterfactuals has the other fields of the set that it changes; they stand there alone.
 
     Example:
         >>> recipe = load_recipe("candle")
         >>> recipe_sha256(load_recipe(recipe_as_fields(recipe))) == recipe_sha256(recipe)
         True
     """
-    return recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
+    fields = recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
+    for name, image_set in fields["sets"].items():
+        if image_set.get("counterfactual"):
+            fields["sets"][name] = {"counterfactual": image_set["counterfactual"]}
+    return fields
 
 
 def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, Any]]:
@@ -183,17 +188,15 @@ def json_differences(first: Any, second: Any) -> list[tuple[str, Any, Any]]:
         >>> json_differences({"a": [1, 2]}, {"a": [1, 3]})
         [('a.1', 2, 3)]
     """
-    return [*_differences((), first, second)]
-
-
-def _differences(path: tuple[str, ...], first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        first, second = ({str(i): item for i, item in enumerate(one)} for one in (first, second))
+        first, second = (dict(enumerate(one)) for one in (first, second))
     if isinstance(first, dict) and isinstance(second, dict):
-        for key in {**first, **second}:
-            yield from _differences((*path, str(key)), first.get(key), second.get(key))
-    elif first != second:
-        yield ".".join(path), first, second
+        return [
+            (f"{key}.{path}" if path else str(key), *values)
+            for key in {**first, **second}
+            for path, *values in json_differences(first.get(key), second.get(key))
+        ]
+    return [] if first == second else [("", first, second)]
 
 
 def _fill_counterfactuals(data: dict[str, Any]) -> None:

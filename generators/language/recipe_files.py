@@ -17,7 +17,8 @@ from candlelight.loaders.frames import DATASET, read_dataset_info
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.schema import DatasetInfo
 
-FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
+# A recipe gives these fields for its sets; a set may differ.
+_FOR_ALL_SETS = ("image", "render", "layers", "exposure")
 # `extends` is merged before the models check a recipe, so that no model has this field.
 EXTENDS = described(
     None,
@@ -228,7 +229,7 @@ def _extend(
     if slash:
         base = _from_file(base_place, reference, where, chain, folders)
         base = {key: value for key, value in base.items() if key not in data}
-        inherited = base.keys() & set(FOR_ALL_SETS) - sets[name].keys()
+        inherited = base.keys() & set(_FOR_ALL_SETS) - sets[name].keys()
     else:
         if reference not in sets:
             near = did_you_mean(reference, [other for other in sets if other != name])
@@ -281,7 +282,7 @@ def _from_file(
                 f"them in {folders[kind]}; extend one of the two, or put the assets into one "
                 "folder"
             )
-    inherited = {key: data[key] for key in FOR_ALL_SETS if key in data}
+    inherited = {key: data[key] for key in _FOR_ALL_SETS if key in data}
     return {**inherited, **sets[name]}
 
 
@@ -301,17 +302,19 @@ def _shown(place: _Place, path: Path) -> str:
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole."""
+    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole.
+
+    Factors keep the order of the base, unless the changes give all of them: then theirs counts.
+    """
     merged = dict(base)
     for key, value in changes.items():
-        if not isinstance(value, dict) or not isinstance(merged.get(key), dict):
+        old = merged.get(key)
+        if not isinstance(value, dict) or not isinstance(old, dict):
             merged[key] = value
         elif key in ("factors", "variables"):
-            merged[key] = {**merged[key], **value}
-        elif is_choice(value) != is_choice(merged[key]):
-            merged[key] = value
-        elif key == "render" and "preset" in value:
+            merged[key] = value if value.keys() >= old.keys() else {**old, **value}
+        elif is_choice(value) != is_choice(old) or (key == "render" and "preset" in value):
             merged[key] = value  # a preset replaces all that the base says of rendering
         else:
-            merged[key] = _merge(merged[key], value)
+            merged[key] = _merge(old, value)
     return merged

@@ -31,12 +31,12 @@ def settings(recipe: Recipe, set_name: str) -> SetSettings:
     return SetSettings(
         image=image_set.image or recipe.image,
         render=image_set.render or recipe.render,
-        layers=possible_layers(image_set) if layers == ALL_LAYERS else layers,
+        layers=_possible_layers(image_set) if layers == ALL_LAYERS else layers,
         exposure=image_set.exposure or recipe.exposure,
     )
 
 
-def possible_layers(image_set: ImageSet) -> tuple[str, ...]:
+def _possible_layers(image_set: ImageSet) -> tuple[str, ...]:
     """Return the layers that a set can have, which ``layers: all`` stands for.
 
     A set has no light layers on a shadow catcher, where they are black, or if the name of a light depends on

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from candlelight.generators.language.causal_graph import Graph, causal_order
-from candlelight.generators.language.factors import Rule
+from candlelight.loaders.causal_graphs import CausalGraph, exclusion_text
 
 PagePoint = tuple[float, float]  # across and down
 
@@ -22,61 +21,58 @@ _SWEEPS = 24  # passes over the rows that order them
 _PORT = 14.0  # largest distance of two arrows at a node, pixels
 _CENTRING = 0.01  # pull of every place to the middle, relative to that of an arrow
 
+_Parents = dict[str, tuple[str, ...]]  # of each name, after all of them
 _Place = tuple[str, str, int]  # a node is (name, name, row), a bend (parent, child, row)
 _Rows = list[list[_Place]]
 _Routes = dict[tuple[str, str], list[PagePoint]]
 _Link = tuple[_Place, _Place]  # part of an arrow, from a row to the next
 
 
-def draw_graph(
-    graph: Graph,
-    factors: Collection[str],
-    shown: Collection[str],
-    selections: Collection[Rule] = (),
-    intervened: Collection[str] = (),
-    sometimes: Collection[str] = (),
-) -> str:
+def draw_graph(graph: CausalGraph, shown: Collection[str]) -> str:
     """Draw a causal graph.
 
-    Every node lies below its parents, and no arrow crosses a node. Each arrow names its ends as a title. Pale
-    arrows lead from what the layout uses to the image. Hidden variables have a dashed frame. A selection is a
-    box to which its factors point. A node that an intervention sets is called ``do(name)`` and has a thick
-    frame.
+    Every node lies below its parents, and no arrow crosses a node. Each arrow names its ends as a title, and
+    each node its mechanism. Pale arrows lead from what the layout uses to the image. Hidden variables have a
+    dashed frame, and so have values of the previous step. A selection is a box to which its factors point. A
+    node that every sample's intervention changes is called ``do(name)`` and has a thick frame; the arrows to
+    one that only some change are dashed.
 
     Args:
-        graph: name to its parents.
-        factors: names of the factors; all other names are hidden variables.
+        graph: the graph.
         shown: names that the layout uses.
-        selections: the rules that reject samples.
-        intervened: names that every sample's intervention sets; the graph gives them no parents.
-        sometimes: names that the interventions of some samples set; the arrows to them are dashed.
 
     Returns:
         An SVG document.
 
     Example:
-        >>> "kind to color" in draw_graph({"kind": (), "color": ("kind",)}, ["kind", "color"], ["color"])
+        >>> from candlelight.generators.language.load_recipe import load_recipe
+        >>> "spot to rotation" in draw_graph(load_recipe("identifiable").sets["causal"].graph, ["rotation"])
         True
     """
-    rejected = {f"selection {i}": tuple(rule.exclude) for i, rule in enumerate(selections, 1)}
-    graph = {**graph, **rejected, _IMAGE: tuple(name for name in graph if name in shown)}
-    centres, routes, size = _lay_out(graph)
+    nodes = {node.name: node for node in graph.nodes}
+    past = {node.name: tuple(f"previous({name})" for name in node.previous) for node in graph.nodes}
+    rejected = {f"selection {i}": one for i, one in enumerate(graph.selections, 1)}
+    parents = {
+        **{before: () for names in past.values() for before in names},
+        **{name: (*node.parents, *past[name]) for name, node in nodes.items()},
+        **{name: tuple(excluded) for name, excluded in rejected.items()},
+        _IMAGE: tuple(name for name in nodes if name in shown),
+    }
+    centres, routes, size = _lay_out(parents)
     # Arrows to the image are drawn first, so that they lie under the others.
     ordered = sorted(routes.items(), key=lambda route: route[0][1] != _IMAGE)
     width, height = (f"{side + 2 * _MARGIN:g}" for side in size)
     svg = fill_template(
         "causal_graph.svg",
         arrows=[(ends, _way(points)) for ends, points in ordered],
-        boxes={name: centres[name] for name in graph},
+        boxes={name: centres[name] for name in parents},
+        nodes=nodes,
         box=_BOX,
         margin=_MARGIN,
         width=width,
         height=height,
         image=_IMAGE,
-        factors=factors,
-        rejected=rejected,
-        intervened=intervened,
-        sometimes=sometimes,
+        rejected={name: exclusion_text(excluded) for name, excluded in rejected.items()},
     )
     return svg + "\n"
 
@@ -99,7 +95,7 @@ def _way(points: list[PagePoint]) -> str:
     return way
 
 
-def _lay_out(graph: Graph) -> tuple[dict[str, PagePoint], _Routes, PagePoint]:
+def _lay_out(graph: _Parents) -> tuple[dict[str, PagePoint], _Routes, PagePoint]:
     """Place every node in a row below its parents and just above the highest of its children.
 
     The layout is layered, after Sugiyama, Tagawa and Toda 1981. Nodes stand in rows. An arrow that passes a
@@ -134,10 +130,10 @@ def _lay_out(graph: Graph) -> tuple[dict[str, PagePoint], _Routes, PagePoint]:
     return centres, routes, (width, top[-1] + high)
 
 
-def _rows(graph: Graph) -> tuple[_Rows, dict[tuple[str, str], list[_Place]]]:
+def _rows(graph: _Parents) -> tuple[_Rows, dict[tuple[str, str], list[_Place]]]:
     """Return the places in each row from the top, and those that each arrow joins."""
     height: dict[str, int] = {}
-    for name in reversed(causal_order(graph)):
+    for name in reversed(graph):
         lowest = 1 + max((height[child] for child in graph if name in graph[child]), default=-1)
         placed = list(height.values())
         height[name] = next(row for row in itertools.count(lowest) if placed.count(row) < _MOST_IN_ROW)

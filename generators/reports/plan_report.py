@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from candlelight.generators.language.causal_graph import Graph, connected_pairs
+from candlelight.generators.language.causal_graph import connected_pairs
 from candlelight.generators.language.factor_values import FactorValues
-from candlelight.generators.language.factors import Categorical, Rule
+from candlelight.generators.language.factors import Rule
 from candlelight.generators.language.field_types import references
 from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.set_settings import set_graph
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import PlannedSamples
 from candlelight.generators.reports.dependence import (
@@ -21,6 +22,7 @@ from candlelight.generators.reports.dependence import (
     most_tables,
 )
 from candlelight.generators.reports.graph_picture import draw_graph, fill_template
+from candlelight.loaders.causal_graphs import CausalGraph, exclusion_text
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.schema import FactorValue
@@ -35,6 +37,7 @@ class SetReport:
         image_set: its description in the recipe.
         count: number of samples.
         units: number of units.
+        graph: its causal graph under the interventions of all of its samples.
         interventions: the different interventions of the samples; none if nothing was set.
         marginals: counts of the values of each factor and variable.
         tested: the dependence of each pair of factors and variables that vary.
@@ -44,6 +47,7 @@ class SetReport:
     image_set: ImageSet
     count: int
     units: int
+    graph: CausalGraph
     interventions: list[FactorValues]
     marginals: list[Marginal]
     tested: list[Dependence]
@@ -53,39 +57,24 @@ class SetReport:
         """Number of samples, and of units if there are fewer."""
         return f"{self.count} samples" + (f" of {self.units} units" if self.units < self.count else "")
 
-    @property
-    def intervened(self) -> set[str]:
-        """Factors and variables that every intervention sets."""
-        return set.intersection(*map(set, self.interventions)) if self.interventions else set()
-
-    @property
-    def sometimes(self) -> set[str]:
-        """Factors and variables that some interventions set and others do not."""
-        return set().union(*self.interventions) - self.intervened
+    def changed(self, which: str) -> set[str]:
+        """Factors and variables that the interventions of "all", or only of "some", samples change."""
+        return {node.name for node in self.graph.nodes if node.intervened == which}
 
     @property
     def shown(self) -> list[str]:
-        """Factors and variables that the layout uses, in the recipe's order."""
+        """Factors and variables that the layout uses or that name a unit, in the recipe's order."""
         used = set(self.image_set.mechanisms())  # a function may read any of them
         if self.image_set.layout is not None:
-            used = set(references(self.image_set.layout))
+            # A unit has draws of its own, such as the places of scattered objects.
+            used = {*references(self.image_set.layout), *(self.image_set.unit_factors or ())}
         return [name for name in self.image_set.mechanisms() if name in used]
-
-    @property
-    def selections(self) -> list[Rule]:
-        """The rules that reject samples."""
-        return [rule for rule in self.image_set.rules if rule.selection]
-
-    @property
-    def graph(self) -> Graph:
-        """The parents of every factor and variable under the interventions."""
-        return self.image_set.causal_parents(self.intervened)
 
     @property
     def connected(self) -> list[Dependence]:
         """The pairs that the graph connects: as cause and effect, by a common cause or by a selection."""
         selections = [rule.exclude for rule in self.image_set.rules if self.decides_units(rule)]
-        pairs = connected_pairs(self.image_set.causal_parents(), selections, self.intervened)
+        pairs = connected_pairs(self.image_set.causal_parents(), selections, self.changed("all"))
         return [pair for pair in self.tested if frozenset((pair.first, pair.second)) in pairs]
 
     @property
@@ -115,9 +104,7 @@ class SetReport:
 
     def picture(self) -> str:
         """Draw the causal graph as SVG."""
-        return draw_graph(
-            self.graph, self.image_set.factors, self.shown, self.selections, self.intervened, self.sometimes
-        )
+        return draw_graph(self.graph, self.shown)
 
     def do_lines(self) -> list[str]:
         """Name the factors that each intervention sets, with their values, one line for each intervention."""
@@ -126,36 +113,15 @@ class SetReport:
             for changes in self.interventions
         ]
 
-    def mechanism_lines(self) -> list[str]:
-        """Describe the parents of each factor, variable and image, and each rule's effect, one line each."""
-        lines = []
-        for name, parents in self.graph.items():
-            mechanism = self.image_set.mechanisms()[name]
-            if parents:
-                notes = self._replaced(name)
-                if isinstance(mechanism, Categorical) and mechanism.table is not None:
-                    notes = [f"strength {mechanism.strength:g}", *notes]
-                lines.append(f"{', '.join(parents)} -> {name}" + (f" ({'; '.join(notes)})" if notes else ""))
-        for rule in self.image_set.rules:
-            if self.decides_units(rule) or rule.target not in self.intervened:
-                lines.append(self._rule_line(rule))
-        return [*lines, f"{', '.join(self.shown)} -> the image"] if self.shown else lines
-
-    def _replaced(self, name: str) -> list[str]:
-        """Say how many interventions replace the mechanism of a name, if some do and others do not."""
-        if name not in self.sometimes:
-            return []
-        count = sum(name in changes for changes in self.interventions)
-        return [f"replaced by {count} of {len(self.interventions)} interventions"]
-
-    def _rule_line(self, rule: Rule) -> str:
-        excluded = " and ".join(f"{name} in {list(values)}" for name, values in rule.exclude.items())
-        kind = f"rule on {rule.target}" if rule.target else "selection"
-        if (self.interventions and rule.selection) or rule.target in self.intervened:
-            kind += " before the intervention"
-        elif rule.target:
-            kind += "".join(f" ({note})" for note in self._replaced(rule.target))
-        return f"{kind}: never {excluded}"
+    def graph_lines(self) -> list[str]:
+        """Describe the mechanism of each factor, variable and image, and each rule, one line each."""
+        units = [
+            f"rule on {rule.target} before the intervention: never {exclusion_text(rule.exclude)}"
+            for rule in self.image_set.rules
+            if rule.target in self.changed("all") and self.decides_units(rule)
+        ]
+        image = [f"{', '.join(self.shown)} -> the image"] if self.shown else []
+        return [*self.graph.to_text().split("\n"), *units, *image]
 
 
 def report_plan(plan: Plan) -> list[SetReport]:
@@ -182,8 +148,11 @@ def report_plan(plan: Plan) -> list[SetReport]:
             tested = dependences(samples, crossed)
             units = len({sample.unit for sample in samples})
             changes = _interventions(samples)
-            counted = marginals(samples, _listed(image_set))
-            found.append(SetReport(name, image_set, len(samples), units, changes, counted, tested))
+            # Values that the recipe lists are counted even if no sample has them.
+            listed = {name: one.listed() for name, one in image_set.categorical().items()}
+            counted = marginals(samples, listed)
+            graph = set_graph(plan.recipe, name)
+            found.append(SetReport(name, image_set, len(samples), units, graph, changes, counted, tested))
     return found
 
 
@@ -221,14 +190,7 @@ def _lines(report: SetReport) -> Iterator[str]:
             + ("" if pair in connected else ", not by the graph")
         )
     yield "  graph"
-    yield from (f"    {line}" for line in report.mechanism_lines())
-
-
-def _listed(image_set: ImageSet) -> dict[str, tuple[FactorValue, ...]]:
-    """Return the values that the recipe lists for each factor and variable that has a list."""
-    return {
-        name: one.listed() for name, one in image_set.mechanisms().items() if isinstance(one, Categorical)
-    }
+    yield from (f"    {line}" for line in report.graph_lines())
 
 
 def _interventions(samples: PlannedSamples) -> list[FactorValues]:

@@ -7,7 +7,8 @@ import yaml
 from jaxtyping import Float64
 from numpy import ndarray
 
-from candlelight.loaders.foreign_text import as_code, as_markdown
+from candlelight.loaders.causal_graphs import CausalGraph
+from candlelight.loaders.foreign_text import as_code, as_markdown, printable
 from candlelight.loaders.hub.arrow_tables import arrow_columns
 from candlelight.loaders.hub.set_facts import SetFacts, count_values
 from candlelight.loaders.licences import hub_licence, is_known
@@ -18,6 +19,7 @@ from candlelight.loaders.schema import DatasetInfo, FactorInfo, SetInfo
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
 _TASKS = {"albedo": "image-to-image", "depth": "depth-estimation", "object": "image-segmentation"}
 _SHOWN_VALUES = 24
+_GRAPH_LINES, _GRAPH_WIDTH = 40, 300
 _RENDERER = ("set", "Blender", "samples per pixel", "denoiser", "bounces", "device")
 
 
@@ -152,7 +154,23 @@ def _set(name: str, set_info: SetInfo, manifest: PackManifest, facts: SetFacts) 
         "",
         *(_table(("split", "samples", "how chosen"), splits) if len(splits) > 1 or made else []),
         *_table(("factor", "kind", "values", "unit", "samples"), factors),
+        *(_graph(set_info.graph) if set_info.graph else []),
         *_table(("column", "holds", "unit", "colour space", "meaning"), held),
+    ]
+
+
+def _graph(graph: CausalGraph) -> list[str]:
+    """Show a causal graph as code that is indented, since no text ends that before its line does."""
+    lines = graph.to_text().split("\n")
+    more = [f"... and {len(lines) - _GRAPH_LINES} more lines"] if len(lines) > _GRAPH_LINES else []
+    cut = (
+        line if len(line) <= _GRAPH_WIDTH else f"{line[:_GRAPH_WIDTH]}..." for line in lines[:_GRAPH_LINES]
+    )
+    return [
+        "Causal graph, as parents -> name ~ mechanism (`dataset.json` has all of it):",
+        "",
+        *(f"    {printable(line)}" for line in [*cut, *more]),
+        "",
     ]
 
 

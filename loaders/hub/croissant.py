@@ -3,12 +3,15 @@
 The code does not need the package ``mlcroissant``; a test validates the file with it if it is installed.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 from urllib.parse import quote
 
+from candlelight.loaders.causal_graphs import CausalGraph, exclusion_text
+from candlelight.loaders.frames import DATASET
 from candlelight.loaders.hub.arrow_tables import Column, arrow_columns
 from candlelight.loaders.hub.set_facts import SetFacts, count_values
 from candlelight.loaders.licences import is_known, licence_url
@@ -69,10 +72,21 @@ _TYPES = {
     "float32": "cr:Float32",
     "float64": "cr:Float64",
 }
+_DATASET_HOLDS = "The recipe that the samples were planned from, and each set's factors and causal graph."
+_LIST = {"isArray": True, "arrayShape": "-1"}
+_NODE_FIELDS = {
+    "name": "Name of a factor, of a hidden variable, or of a selection.",
+    "kind": "factor, hidden, or selection: it throws away samples with some values of its parents.",
+    "intervened": "The samples whose intervention sets it: none, some or all.",
+    "mechanism": "How its value comes about.",
+    "parents": "Names that its mechanism or a rule makes it depend on.",
+    "previous": "Names whose value at the previous step of the unit its mechanism reads.",
+    "rules": "Values that its mechanism avoids together with values of its parents.",
+}
 
 
 def croissant(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, SetFacts], made: date) -> str:
-    """Describe a pack: a file object with its hash for each Parquet file, a record set for each image set.
+    """Describe a pack: a file object with its hash for each file, a record set for each image set and graph.
 
     Args:
         info: description of the packed image sets.
@@ -83,6 +97,8 @@ def croissant(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, Set
     Returns:
         JSON-LD text.
     """
+    dataset = info.to_json().encode()
+    sha256 = hashlib.sha256(dataset).hexdigest()
     document = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -102,10 +118,16 @@ def croissant(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, Set
         **_responsible_use(info, facts),
         "prov:wasGeneratedBy": _activity(info, facts),
         "prov:wasDerivedFrom": [_asset(asset) for asset in info.assets],
-        "distribution": [part for name in info.sets for part in _distribution(name, manifest.of_set(name))],
+        "distribution": [
+            *(part for name in info.sets for part in _distribution(name, manifest.of_set(name))),
+            {**_file(DATASET, len(dataset), "application/json", sha256), "description": _DATASET_HOLDS},
+        ],
         "recordSet": [
-            _record_set(name, one, manifest.of_set(name), facts[name].first.step is not None)
-            for name, one in info.sets.items()
+            *(
+                _record_set(name, one, manifest.of_set(name), facts[name].first.step is not None)
+                for name, one in info.sets.items()
+            ),
+            *(_graph_set(name, one.graph) for name, one in info.sets.items() if one.graph is not None),
         ],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
@@ -197,18 +219,7 @@ def _asset(asset: AssetRecord) -> dict[str, Any]:
 
 def _distribution(set_name: str, shards: Sequence[Shard]) -> list[dict[str, Any]]:
     """Describe each file of an image set, and several files also as one file set."""
-    files: list[dict[str, Any]] = [
-        {
-            "@type": "cr:FileObject",
-            "@id": shard.path,
-            "name": shard.path,
-            "contentUrl": shard.path,
-            "contentSize": f"{shard.bytes} B",
-            "encodingFormat": _PARQUET,
-            "sha256": shard.sha256,
-        }
-        for shard in shards
-    ]
+    files = [_file(shard.path, shard.bytes, _PARQUET, shard.sha256) for shard in shards]
     if len(shards) > 1:
         every = {
             "@type": "cr:FileSet",
@@ -219,6 +230,45 @@ def _distribution(set_name: str, shards: Sequence[Shard]) -> list[dict[str, Any]
         }
         files.append(every)
     return files
+
+
+def _file(path: str, size: int, kind: str, sha256: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": path,
+        "name": path,
+        "contentUrl": path,
+        "contentSize": f"{size} B",
+        "encodingFormat": kind,
+        "sha256": sha256,
+    }
+
+
+def _graph_set(set_name: str, graph: CausalGraph) -> dict[str, Any]:
+    """Describe a causal graph: a record set that holds its nodes and selections itself."""
+    place = f"{set_name}-graph"
+    nodes = [
+        {**node.model_dump(mode="json", include={*_NODE_FIELDS}), "rules": [*map(exclusion_text, node.rules)]}
+        for node in graph.nodes
+    ]
+    chosen = [
+        {"name": f"selection {i}", "kind": "selection", "intervened": "none", "previous": [], "rules": []}
+        | {"parents": [*excluded], "mechanism": f"never {exclusion_text(excluded)}"}
+        for i, excluded in enumerate(graph.selections, 1)
+    ]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": place,
+        "name": place,
+        "description": f"Causal graph of set {set_name}, parents first; {DATASET} has all values and tables.",
+        "key": {"@id": f"{place}/name"},
+        "field": [
+            {**_named(f"{place}/{name}", name, text), "dataType": "sc:Text"}
+            | (_LIST if name in ("parents", "previous", "rules") else {})
+            for name, text in _NODE_FIELDS.items()
+        ],
+        "data": [{f"{place}/{name}": row[name] for name in _NODE_FIELDS} for row in (*nodes, *chosen)],
+    }
 
 
 def _record_set(set_name: str, set_info: SetInfo, shards: Sequence[Shard], steps: bool) -> dict[str, Any]:
@@ -258,7 +308,7 @@ def _field(place: str, column: Column, source: dict[str, Any]) -> dict[str, Any]
     field = _named(place, column.name, _describe(column))
     if isinstance(column.feature, list):
         parts = _parts(place, column.feature[0], from_column)
-        return {**field, "isArray": True, "arrayShape": "-1", "subField": list(parts)}
+        return {**field, **_LIST, "subField": list(parts)}
     kind = column.feature["_type"]
     if kind == "Image":
         return {
@@ -270,7 +320,7 @@ def _field(place: str, column: Column, source: dict[str, Any]) -> dict[str, Any]
         return {**field, "dataType": "cr:Int64", "source": from_column}
     if kind == "Sequence":
         text = {"dataType": _TYPES[column.feature["feature"]["dtype"]], "source": from_column}
-        return {**field, **text, "isArray": True, "arrayShape": "-1"}
+        return {**field, **text, **_LIST}
     field |= {"dataType": _TYPES[column.feature["dtype"]], "source": from_column}
     if kind == "Value":
         return field
@@ -294,7 +344,7 @@ def _parts(place: str, record: dict[str, Any], source: dict[str, Any]) -> Iterat
             continue
         field = _named(f"{place}/{name}", name, f"{name} of each object, as metadata states it.")
         field |= {"dataType": _TYPES[one["dtype"]], "source": {**source, "transform": {"jsonPath": name}}}
-        yield {**field, "isArray": True, "arrayShape": "-1"} if several else field
+        yield {**field, **_LIST} if several else field
 
 
 def _named(place: str, name: str, description: str) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def test_text_names_the_causes_of_each_node():
     assert GRAPH.to_text().splitlines() == [
         "u ~ uniform(0, 1) (hidden)",
         'u, previous(tone) -> tone ~ do("red")',
-        "selection: never tone in [red, blue]",
+        "selection 1 before the intervention: never tone in [red, blue]",
     ]
 
 

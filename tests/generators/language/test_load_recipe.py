@@ -165,8 +165,6 @@ def test_overrides_reach_nested_fields_and_lists(tiny):
 def test_an_override_of_one_set_changes_no_set_that_shares_its_text():
     changed = load_recipe("concepts", ["sets.albedo.layout.camera.field_of_view=11"]).sets
     assert [changed[name].layout.camera.field_of_view for name in ("albedo", "illumination")] == [11, 34]
-    changed = load_recipe("identifiable", ["sets.teapot.factors.x.low=-2"]).sets
-    assert [changed[name].factors["x"].low for name in ("teapot", "shapes")] == [-2, -1]
 
 
 def test_overrides_reach_keys_with_dots(tiny):
@@ -283,6 +281,16 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
     direct = load_recipe("concepts", [f"sets.albedo.factors.temperature={factor}"]).sets["albedo"].factors
     assert varied["temperature"] == direct["temperature"]
     assert list(varied) == list(direct)
+
+
+def test_a_set_that_gives_all_factors_gives_their_order(write_recipe):
+    def order(names):
+        given = "".join(f"      {name}: {{values: [cube]}}\n" for name in names)
+        return [*load_recipe(write_recipe(own("    factors:\n" + given))).sets["own"].factors]
+
+    base = [*load_recipe("concepts").sets["albedo"].factors]
+    assert order(base[:0:-1]) == base
+    assert order(["more", *base[::-1]]) == ["more", *base[::-1]]
 
 
 @pytest.mark.parametrize(

@@ -267,8 +267,8 @@ def test_the_report_has_marginals_dependences_and_a_graph(plan, tmp_path):
     reds = sum(s.factors["color"] == "red" for s in plan.samples)
     assert "s: 500 samples" in text
     assert f"red: {reds}" in text
-    assert "toy -> kind (strength 0.8)" in text
-    assert "toy -> color (strength 0.6)" in text
+    assert "toy -> kind ~ table(toy), strength 0.8, else uniform(cube, sphere)" in text
+    assert "toy -> color ~ table(toy), strength 0.6, else uniform(red, blue)" in text
     (report,) = report_plan(plan)
     shown = {(pair.first, pair.second) for pair in report.pairs}
     assert shown == {("kind", "toy"), ("color", "toy"), ("kind", "color")}

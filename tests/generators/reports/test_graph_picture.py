@@ -7,13 +7,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from candlelight.generators.language.causal_graph import causal_graph
+from candlelight.generators.language.causal_graph import describe_graph
 from candlelight.generators.language.factors import Categorical, Rule
 from candlelight.generators.language.field_types import references
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.generators.reports.plan_report import SetReport
+from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 
 IMAGE = "the image"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -66,24 +67,41 @@ def along(way):
     return np.array(points)
 
 
+def graph_of(parents, factors=(), selections=(), **fields):
+    """Make a graph of names and their parents; other fields are given by name."""
+    nodes = [
+        CausalNode(
+            name=name,
+            kind="factor" if name in factors else "hidden",
+            type="continuous",
+            parents=above,
+            mechanism="uniform(0, 1)",
+            **fields.get(name, {}),
+        )
+        for name, above in parents.items()
+    ]
+    return CausalGraph(nodes=nodes, selections=selections)
+
+
 def arrows_of(graph):
     return {(parent, name) for name, parents in graph.items() for parent in parents}
 
 
 def test_three_nodes_that_all_depend_on_each_other_are_no_chain():
     graph = {"mood": (), "color": ("mood",), "shape": ("mood", "color")}
-    svg = draw_graph(graph, ["color", "shape"], ["shape"])
+    svg = draw_graph(graph_of(graph, ["color", "shape"]), ["shape"])
     _, arrows = read(svg)
     assert arrows.keys() == arrows_of({**graph, IMAGE: ("shape",)})
     assert svg.count('stroke-dasharray="5 4"') == 1
 
 
 @pytest.mark.parametrize("name", shipped_recipes())
-def test_arrows_to_the_image_are_those_of_the_layout(name):
+def test_arrows_to_the_image_are_those_of_the_layout_and_of_units(name):
     for set_name, image_set in load_recipe(name).sets.items():
-        names, arrows = read(SetReport(set_name, image_set, 1, 1, [], [], []).picture())
+        names, arrows = read(SetReport(set_name, image_set, 1, 1, image_set.graph, [], [], []).picture())
         assert names >= image_set.mechanisms().keys()
-        assert {parent for parent, child in arrows if child == IMAGE} == set(references(image_set.layout))
+        used = {*references(image_set.layout), *(image_set.unit_factors or ())}
+        assert {parent for parent, child in arrows if child == IMAGE} == used
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -95,7 +113,7 @@ def test_no_arrow_is_behind_a_node(seed):
         name: tuple(names[j] for j in range(i) if rng.random() < density) for i, name in enumerate(names)
     }
     shown = [name for name in names if rng.random() < 0.7]
-    boxes, arrows = read(draw_graph(graph, names[::2], shown))
+    boxes, arrows = read(draw_graph(graph_of(graph, names[::2]), shown))
     assert boxes == {*names, IMAGE}
     assert arrows.keys() == arrows_of({**graph, IMAGE: shown})
 
@@ -103,24 +121,25 @@ def test_no_arrow_is_behind_a_node(seed):
 def test_few_arrows_cross():
     # Written in this order, all three arrows cross.
     graph = {"a": (), "b": (), "c": (), "z": ("c",), "y": ("b",), "x": ("a",)}
-    _, arrows = read(draw_graph(graph, list(graph), []))
+    _, arrows = read(draw_graph(graph_of(graph), []))
     assert all(np.ptp(points[:, 0]) < 1 for points in arrows.values())
 
 
 def test_selections_are_boxes_to_which_their_factors_point():
-    rule = Rule(exclude={"a": 1, "b": 2}, selection=True)
     graph = {"a": (), "b": ("a",)}
-    _, arrows = read(draw_graph(graph, ["a", "b"], ["a"], [rule]))
+    svg = draw_graph(graph_of(graph, ["a"], [{"a": (1,), "b": (2, 3)}]), ["a"])
+    _, arrows = read(svg)
+    assert "<title>never a in [1] and b in [2, 3]</title>" in svg
     assert arrows.keys() == arrows_of({**graph, "selection 1": ("a", "b"), IMAGE: ("a",)})
 
 
 def test_the_picture_has_room_for_any_name():
     graph = {"image": (), "selection": ("image",), "w" * 40: ()}
-    svg = draw_graph(graph, ["selection"], ["selection"])
+    svg = draw_graph(graph_of(graph), ["selection"])
     _, arrows = read(svg)
     assert arrows.keys() == arrows_of({**graph, IMAGE: ("selection",)})
     assert svg.count("textLength") == 1
-    assert "a&lt;b" in draw_graph({"a<b": ()}, [], [])
+    assert "a&lt;b" in draw_graph(graph_of({"a<b": ()}), [])
 
 
 def test_an_intervened_node_has_no_parents_and_a_thick_frame():
@@ -129,8 +148,17 @@ def test_an_intervened_node_has_no_parents_and_a_thick_frame():
         "tone": Categorical(count=2, given="kind", table={0: [1], 1: [1]}),
     }
     rules = [Rule(exclude={"kind": 1, "tone": 1}, target="tone")]
-    graph = causal_graph(mechanisms, rules, {"tone"})
-    assert graph == {"kind": (), "tone": ()}
-    svg = draw_graph(graph, mechanisms, mechanisms, intervened={"tone"})
-    assert svg.count('stroke-width="3"') == 1
+    svg = draw_graph(describe_graph(mechanisms, {}, rules, [], [{"tone": 1}]), mechanisms)
+    assert svg.count('stroke-width="3"') == svg.count("<title>do(1)</title>") == 1
     assert read(svg)[1].keys() == {("kind", IMAGE), ("tone", IMAGE)}
+
+
+def test_arrows_to_what_some_interventions_change_are_dashed():
+    svg = draw_graph(graph_of({"a": (), "b": ("a",)}, b={"intervened": "some"}), [])
+    assert svg.count('stroke-dasharray="3 3"') == 1
+
+
+def test_values_of_the_previous_step_are_nodes_of_their_own():
+    svg = draw_graph(graph_of({"a": (), "b": ("a",)}, b={"previous": ("b", "a")}, a={"previous": ("a",)}), [])
+    before = {"a": ("previous(a)",), "b": ("a", "previous(b)", "previous(a)")}
+    assert read(svg)[1].keys() == arrows_of(before)

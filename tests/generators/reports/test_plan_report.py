@@ -32,15 +32,14 @@ sets:
   what_if:
     counterfactual: {of: observed, do: [{color: blue}, {color: red, kind: cube}, {color: red, size: 3.5}]}
 """
-OBSERVED = [
-    "style -> kind (strength 0.8)",
-    "style, tone -> color (strength 0.6)",
-    "kind -> size",
-    "rule on color: never color in ['blue'] and tone in [2]",
-    "selection: never kind in ['sphere'] and color in ['red']",
-    "kind, color, size -> the image",
-]
-SELECTION = "selection before the intervention: never kind in ['sphere'] and color in ['red']"
+STYLE, TONE = "style ~ uniform(a, b) (hidden)", "tone ~ uniform(1, 2) (hidden)"
+KIND = "style -> kind ~ table(style), strength 0.8, else uniform(cube, sphere)"
+COLOR = "style, tone -> color ~ table(style), strength 0.6, else uniform(red, blue)"
+SIZE = "kind -> size ~ normal(1 if kind == 'cube' else 0.5, 0.2, 0.5, 1)"
+RULE = "rule: never color in [blue] and tone in [2]"
+SELECTION = "selection 1 before the intervention: never kind in [sphere] and color in [red]"
+IMAGE = "kind, color, size -> the image"
+OBSERVED = [STYLE, KIND, SIZE, TONE, COLOR, RULE, SELECTION.replace(" before the intervention", ""), IMAGE]
 
 
 @pytest.fixture
@@ -66,15 +65,14 @@ def told(text):
 def test_arrows_into_the_factors_that_interventions_set_are_gone(recipe):
     sets = told(report_text(make_plan(recipe)))
     assert sets["observed"] == ([], OBSERVED)
-    assert sets["red"] == (["do: color = red"], [OBSERVED[0], OBSERVED[2], SELECTION, OBSERVED[-1]])
+    assert sets["red"] == (
+        ["do: color = red"],
+        ["color ~ do(red)", STYLE, KIND, SIZE, TONE, SELECTION, IMAGE],
+    )
+    some = " (set by some interventions)"
     assert sets["what_if"] == (
         ["do: color = blue", "do: color = red, kind = cube", "do: color = red, size = 3.5"],
-        [
-            "style -> kind (strength 0.8; replaced by 1 of 3 interventions)",
-            "kind -> size (replaced by 1 of 3 interventions)",
-            SELECTION,
-            OBSERVED[-1],
-        ],
+        ["color ~ do(...)", STYLE, f"{KIND}{some}", f"{SIZE}{some}", TONE, SELECTION, IMAGE],
     )
 
 
@@ -82,9 +80,19 @@ def test_the_recipes_own_do_and_do_of_plans_are_named(recipe, write_recipe):
     for changed in (do(recipe, tone=2), load_recipe(write_recipe(RECIPE), ["do.tone=2"])):
         sets = told(report_text(make_plan(changed)))
         assert [does for does, _ in sets.values()][:2] == [["do: tone = 2"], ["do: tone = 2, color = red"]]
-        assert sets["observed"][1] == [*OBSERVED[:4], SELECTION, OBSERVED[-1]]
+        assert sets["observed"][1] == [
+            STYLE,
+            KIND,
+            SIZE,
+            "tone ~ do(2) (hidden)",
+            COLOR,
+            RULE,
+            SELECTION,
+            IMAGE,
+        ]
     sets = told(report_text(make_plan(do(recipe, "observed", color="red", kind="cube"))))
-    assert sets["observed"] == (["do: color = red, kind = cube"], ["kind -> size", SELECTION, OBSERVED[-1]])
+    graph = ["kind ~ do(cube)", "color ~ do(red)", SIZE, STYLE, TONE, SELECTION, IMAGE]
+    assert sets["observed"] == (["do: color = red, kind = cube"], graph)
 
 
 def test_the_report_of_counterfactuals_names_the_interventions_of_the_samples_at_hand(recipe):

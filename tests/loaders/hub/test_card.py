@@ -8,6 +8,7 @@ import pytest
 import yaml
 from PIL import Image
 
+from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.hub import card_pictures
 from candlelight.loaders.hub.arrow_tables import layer_column
@@ -191,6 +192,21 @@ def test_assets_are_listed_and_unknown_licences_flagged(text_of):
     assert ", t23 and 6 more, see `dataset.json` |" in text
 
 
+def test_the_causal_graph_is_shown_as_text_and_cut_if_long(text_of):
+    nodes = [
+        CausalNode(name=f"x{i}", kind="hidden", type="continuous", mechanism="uniform(0, 1)")
+        for i in range(42)
+    ]
+    last = CausalNode(
+        name="y", kind="factor", type="continuous", parents=("x0", "x1"), mechanism="1 + " * 99 + "x0"
+    )
+    text, _ = text_of(set_info={"graph": CausalGraph(nodes=(*nodes[:2], last))})
+    shown = "    x0, x1 -> y ~ " + "1 + " * 99
+    assert f"    x0 ~ uniform(0, 1) (hidden)\n    x1 ~ uniform(0, 1) (hidden)\n{shown[:304]}...\n\n" in text
+    text, _ = text_of(set_info={"graph": CausalGraph(nodes=tuple(nodes))})
+    assert "    x39 ~ uniform(0, 1) (hidden)\n    ... and 2 more lines\n\n" in text
+
+
 def test_frames_without_a_renderer_have_dashes_in_the_table(text_of, frames_root):
     first = FrameFolder(frames_root, "grid").metadata(0).model_copy(update={"renderer": None})
     assert "| `grid` | - | - | - | - | - |" in text_of(facts={"first": first})[0]
@@ -204,8 +220,11 @@ def test_markup_is_shown_as_text(text_of, info):
         FactorInfo(name="angle", kind="continuous", low=0, high=1, unit=hostile),
     )
     asset = AssetRecord(label=hostile, kind="objects", sha256="a" * 64, licence=hostile, source=hostile)
+    node = CausalNode(name="n", kind="factor", type="categorical", mechanism=f"uniform({hostile})")
     changes = {"name": hostile, "description": hostile, "licence": hostile, "assets": (asset,)}
-    text, front = text_of(set_info={"factors": factors, "varies": (hostile,)}, **changes)
+    text, front = text_of(
+        set_info={"factors": factors, "varies": (hostile,), "graph": CausalGraph(nodes=(node,))}, **changes
+    )
     assert front["pretty_name"] == hostile
     body = text.split("---\n", 2)[2]
     page = markdown_it.MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(body)

@@ -7,12 +7,15 @@ from datetime import date
 
 import pytest
 
+from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 from candlelight.loaders.hub.arrow_tables import arrow_columns
 from candlelight.loaders.hub.croissant import croissant
 from candlelight.loaders.hub.set_facts import read_facts
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.packs.pack_manifest import read_pack_manifest
 from candlelight.loaders.schema import AssetRecord, RendererRecord, Statements
+from candlelight.loaders.verification.checksums import file_sha256
+from tests.loaders.edits import changed, write_set
 
 RAI = {
     *("rai:dataLimitations", "rai:dataBiases", "rai:personalSensitiveInformation", "rai:dataUseCases"),
@@ -22,6 +25,36 @@ ASSETS = (
     AssetRecord(kind="objects", label="cube", licence="CC0-1.0", source="built here", sha256="a" * 64),
     AssetRecord(kind="textures", label="mine", licence="the user's own; not stated", sha256="b" * 64),
 )
+GRAPH = CausalGraph(
+    nodes=(
+        CausalNode(name="color", kind="factor", type="categorical", mechanism="uniform(red, blue)"),
+        CausalNode(
+            name="size",
+            kind="factor",
+            type="categorical",
+            parents=("color",),
+            previous=("size",),
+            mechanism="table(color)",
+            rules=({"color": ("red",), "size": (1.5, 2)},),
+            intervened="some",
+        ),
+    ),
+    selections=({"color": ("blue",), "size": (2.5,)},),
+)
+NODE = ("name", "kind", "intervened", "mechanism", "parents", "previous", "rules")
+GRAPH_ROWS = [
+    ["color", "factor", "none", "uniform(red, blue)", [], [], []],
+    ["size", "factor", "some", "table(color)", ["color"], ["size"], ["color in [red] and size in [1.5, 2]"]],
+    [
+        "selection 1",
+        "selection",
+        "none",
+        "never color in [blue] and size in [2.5]",
+        ["color", "size"],
+        [],
+        [],
+    ],
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +63,15 @@ def packed(stored):
 
 
 @pytest.fixture(scope="module")
-def packed_in_shards(tmp_path_factory, frames_root):
-    """Pack one set into two files."""
+def packed_in_shards(tmp_path_factory, make_frame, info):
+    """Pack one set, which has a causal graph, into two files."""
+    propensity = dict.fromkeys(GRAPH.names, 0.5)
+    frames = [changed(make_frame("grid", index), propensity=propensity) for index in range(6)]
+    root = write_set(tmp_path_factory.mktemp("frames") / "graph", info, frames, graph=GRAPH)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("candlelight.loaders.hub.shards.SHARD_BYTES", 150_000)
         patch.setattr("candlelight.loaders.hub.shards.ROW_GROUP_BYTES", 100_000)
-        return pack_hub(frames_root, tmp_path_factory.mktemp("sharded") / "tiny", sets=["grid"])
+        return pack_hub(root, tmp_path_factory.mktemp("sharded") / "tiny", sets=["grid"])
 
 
 def document(folder):
@@ -58,13 +94,17 @@ def described(packed, info):
 
 
 def test_every_file_is_listed_with_its_hash_and_size(packed):
-    assert [
+    *shards, dataset = [
         (file["@type"], file["encodingFormat"], file["contentUrl"], file["sha256"], file["contentSize"])
         for file in document(packed)["distribution"]
-    ] == [
+    ]
+    assert shards == [
         ("cr:FileObject", "application/x-parquet", shard.path, shard.sha256, f"{shard.bytes} B")
         for shard in read_pack_manifest(packed).files
     ]
+    path = packed / "dataset.json"
+    size = f"{path.stat().st_size} B"
+    assert dataset == ("cr:FileObject", "application/json", path.name, file_sha256(path), size)
 
 
 def test_every_column_is_a_field_of_its_record_set(packed, info):
@@ -81,6 +121,13 @@ def test_every_column_is_a_field_of_its_record_set(packed, info):
         assert fields["id"]["source"]["extract"] == {"column": "id"}
     size = next(field for field in sets["grid"]["field"] if field["name"] == "size")
     assert size["description"] == "factor `size`, number of its value: 0 1.5; 1 2; 2 2.5"
+
+
+def test_a_causal_graph_is_a_record_set_that_holds_its_nodes(packed_in_shards):
+    *_, graph = document(packed_in_shards)["recordSet"]
+    assert graph["@id"] == "grid-graph"
+    assert [[*row.values()] for row in graph["data"]] == GRAPH_ROWS
+    assert [*graph["data"][0]] == [field["@id"] for field in graph["field"]]
 
 
 def test_responsible_use_and_origin_are_stated(described):
@@ -116,10 +163,10 @@ def test_assets_are_listed_and_unknown_licences_are_flagged(described):
 
 
 def test_several_files_are_read_as_one_set_of_files(packed, packed_in_shards):
-    *files, together = document(packed_in_shards)["distribution"]
+    *files, together, _ = document(packed_in_shards)["distribution"]
     assert len(files) > 1
     assert (together["@type"], together["includes"]) == ("cr:FileSet", "grid/*.parquet")
-    (records,) = document(packed_in_shards)["recordSet"]
+    records = document(packed_in_shards)["recordSet"][0]
     sources = {json.dumps(field["source"]["fileSet"]) for field in records["field"] if "source" in field}
     assert sources == {'{"@id": "grid-files"}'}
     # The version depends on the content.
@@ -148,6 +195,7 @@ def read(path):
         "image": [rows[0]["grid/image"].format, *rows[0]["grid/image"].size],
         "channels": len(rows[0]["grid/albedo"]),
         "objects": [[one["grid/objects/type"].decode() for one in row["grid/objects"]] for row in rows],
+        "graphs": [[*loaded.records(one.uuid)] for one in loaded.metadata.record_sets if one.data],
     }
 
 print(json.dumps([read(path) for path in sys.argv[1:]]))
@@ -178,6 +226,10 @@ def test_mlcroissant_reads_the_records(read_by_mlcroissant, place):
     assert found["channels"] == 3
     assert found["objects"][2][0] == "cube"
     assert [len(objects) for objects in found["objects"]] == [1, 2, 3, 1, 2, 3]
+    rows = [
+        {f"grid-graph/{name}": value for name, value in zip(NODE, row, strict=True)} for row in GRAPH_ROWS
+    ]
+    assert found["graphs"] == [rows] * place
 
 
 @pytest.mark.oracle
