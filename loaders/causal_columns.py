@@ -129,6 +129,22 @@ def causal_columns_of_metadata(frames: Any) -> CausalColumns:
     return CausalColumns.of_rows(rows, [factor.name for factor in frames.set_info.factors])
 
 
+def factor_columns(data: Any, names: Iterable[str]) -> dict[str, ndarray]:
+    """Read the values of factors, one per row; a list's values may be given as class indices.
+
+    Args:
+        data: as in `causal_columns`.
+        names: names of factors; those that are no factors of the data are left out.
+    """
+    if hasattr(data, "factor_table"):
+        columns = {one.name: data.factor_table[:, k] for k, one in enumerate(data.set_info.factors)}
+        return {name: columns[name] for name in names if name in columns}
+    chosen = [name for name in ("factors", *names) if name in data.column_names]  # `factors` of HDF5
+    columns = data.with_format("arrow").select_columns(chosen)[:].to_pydict()
+    rows = columns.pop("factors", [{}])
+    return {name: np.array(columns.get(name) or [row.get(name) for row in rows]) for name in names}
+
+
 def dataset_causal_columns(data: Any, names: Iterable[str] = ()) -> CausalColumns:
     """Read the causal columns of a `datasets.Dataset` that was made from Parquet or from HDF5."""
     wanted = {"id", "index", "unit", "counterfactual_of", "intervened"}

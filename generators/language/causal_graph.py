@@ -219,8 +219,10 @@ def connected_pairs(
 
 
 def _causes(graph: Graph) -> dict[str, set[str]]:
-    """Return each name's direct and indirect causes, and itself."""
-    causes: dict[str, set[str]] = {}
-    for name in causal_order(graph):
-        causes[name] = {name}.union(*(causes[parent] for parent in graph[name]))
+    """Return each name's direct and indirect causes, and itself; causes at earlier steps may form cycles."""
+    causes = {name: {name, *parents} for name, parents in graph.items()}
+    size = -1
+    while size < (size := sum(map(len, causes.values()))):
+        for found in causes.values():
+            found.update(*(causes[cause] for cause in tuple(found)))
     return causes

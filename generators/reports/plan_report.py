@@ -27,6 +27,8 @@ from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.schema import FactorValue
 
+_MOST_LISTED = 20  # interventions of a set; drawn targets have many combinations
+
 
 @dataclass(frozen=True)
 class SetReport:
@@ -74,7 +76,12 @@ class SetReport:
     def connected(self) -> list[Dependence]:
         """The pairs that the graph connects: as cause and effect, by a common cause or by a selection."""
         selections = [rule.exclude for rule in self.image_set.rules if self.decides_units(rule)]
-        pairs = connected_pairs(self.image_set.causal_parents(), selections, self.changed("all"))
+        first, own = self.image_set.at_first_step().causal_parents(), self.image_set.mechanisms()
+        graph = {
+            name: (*parents, *first[name], *own[name].lagged_parents())
+            for name, parents in self.image_set.causal_parents().items()
+        }
+        pairs = connected_pairs(graph, selections, self.changed("all"))
         return [pair for pair in self.tested if frozenset((pair.first, pair.second)) in pairs]
 
     @property
@@ -108,10 +115,12 @@ class SetReport:
 
     def do_lines(self) -> list[str]:
         """Name the factors that each intervention sets, with their values, one line for each intervention."""
-        return [
+        lines = [
             "do: " + ", ".join(f"{name} = {_value_text(value)}" for name, value in changes.items())
-            for changes in self.interventions
+            for changes in self.interventions[:_MOST_LISTED]
         ]
+        more = len(self.interventions) - len(lines)
+        return [*lines, f"do: {more} more"] if more else lines
 
     def graph_lines(self) -> list[str]:
         """Describe the mechanism of each factor, variable and image, and each rule, one line each."""

@@ -4,6 +4,8 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import UInt8
+from numpy import ndarray
 from PIL import Image
 
 from candlelight.loaders.causal_columns import causal_columns
@@ -119,6 +121,6 @@ def _step_words(metadata: Metadata) -> list[str]:
     return [f"step {metadata.step}", *texts]
 
 
-def _same_height(texts: Sequence[Pixels]) -> list[Pixels]:
+def _same_height(texts: Sequence[UInt8[ndarray, "_ width 3"]]) -> list[UInt8[ndarray, "_ width 3"]]:
     height = max(map(len, texts))
     return [np.pad(text, ((0, height - len(text)), (0, 0), (0, 0)), mode="edge") for text in texts]

@@ -112,7 +112,7 @@ def scaled_tiles(
     return [tile[::step, ::step].repeat(factor, axis=0).repeat(factor, axis=1) for tile in shown]
 
 
-def framed(parts: Sequence[Pixels]) -> Pixels:
+def framed(parts: Sequence[UInt8[ndarray, "_ width 3"]]) -> UInt8[ndarray, "_ _ 3"]:
     """Put parts of the same width below each other, within a frame."""
     gap = TILE_GAP
     return np.pad(np.concatenate(parts), ((gap, gap), (gap, gap), (0, 0)), constant_values=BACKGROUND)

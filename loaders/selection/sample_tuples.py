@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from numpy import ndarray
 
-from candlelight.loaders.causal_columns import CausalColumns, causal_columns
+from candlelight.loaders.causal_columns import CausalColumns, causal_columns, factor_columns
 from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.selection.pair_dataset import read_samples
 
@@ -94,8 +94,9 @@ def counterfactual_pairs(
 
     Data of Brehmer, de Haan, Lippe and Cohen (2022), "Weakly supervised causal representation learning": a
     sample before and after an intervention, with the same exogenous draws. The paper's method does not see
-    the targets, which are there to evaluate it. Counterfactuals whose factual sample is not in ``data`` (in
-    another split, or not rendered yet) are left out.
+    the targets, which are there to evaluate it. Interventions that both samples share are no targets of the
+    pair. Counterfactuals whose factual sample is not in ``data`` (in another split, or not rendered yet) are
+    left out.
 
     Args:
         data: frames, a pack, or a `datasets.Dataset` that ``load_dataset`` read from a pack.
@@ -116,7 +117,8 @@ def counterfactual_pairs(
     (second,) = np.nonzero(first >= 0)
     _require(len(second), "counterfactual of a sample of the data; give both sets of one split")
     rows = np.stack([first[second], second], axis=1)
-    return SampleTuples((data, counterfactuals), (0, 1), rows, columns.table(names)[rows[:, 1:]], names)
+    kinds = _own_kinds(data, counterfactuals, names)
+    return SampleTuples((data, counterfactuals), (0, 1), rows, kinds[rows[:, 1:]], names)
 
 
 def counterfactual_triplets(
@@ -141,7 +143,7 @@ def counterfactual_triplets(
     """
     columns = causal_columns(counterfactuals)
     names = _factors(data, factors, columns)
-    kinds = columns.table(names)
+    kinds = _own_kinds(data, counterfactuals, names)
     changed: dict[int, list[int]] = {}
     for row, factual in enumerate(columns.factual_rows(causal_columns(data)).tolist()):
         if factual >= 0:
@@ -196,6 +198,21 @@ def sequence_windows(data: Any, length: int = 2, factors: Sequence[str] | None =
     _require(len(windows), f"unit with {length} successive steps; choose a smaller length")
     rows = np.array(windows, np.int64)
     return SampleTuples((data,), (0,) * length, rows, columns.table(names)[rows[:, 1:]], names)
+
+
+def _own_kinds(data: Any, counterfactuals: Any, names: Sequence[str]) -> UInt8[ndarray, "n k"]:
+    """Arrange the kinds of interventions of counterfactuals, without those that their factual samples share.
+
+    A sequence with a target at each step, or a whole set under one intervention, may have counterfactuals.
+    """
+    before, after = causal_columns(data), causal_columns(counterfactuals)
+    kinds, rows = after.table(names), after.factual_rows(before)
+    old, new = (factor_columns(one, names) for one in (data, counterfactuals))
+    for column, name in enumerate(names):
+        if name in old and name in new:
+            shared = (before.table(names)[rows, column] == kinds[:, column]) & (old[name][rows] == new[name])
+            kinds[shared & (rows >= 0), column] = 0
+    return kinds
 
 
 def _factors(data: Any, factors: Sequence[str] | None, columns: CausalColumns) -> list[str]:

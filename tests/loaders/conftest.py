@@ -143,6 +143,10 @@ CAUSAL = {
         *[("s-0", 0, None, {}), ("s-0", 1, None, {"shape": "hard"}), ("s-0", 2, None, {"angle": "soft"})],
         *[("s-1", 0, None, {}), ("s-1", 1, None, {}), ("s-1", 2, None, {"shape": "drawn"})],
     ],
+    "late": [  # of steps, whose factors have the same values in rows of the same number
+        *[("s-0", 0, "steps-000000", {}), ("s-0", 1, "steps-000001", {"shape": "hard", "angle": "drawn"})],
+        *[("s-0", 2, "steps-000002", {"angle": "hard"}), ("s-0", 3, "steps-000001", {"shape": "hard"})],
+    ],
 }
 
 

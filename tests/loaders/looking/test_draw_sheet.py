@@ -9,6 +9,7 @@ from candlelight.cli import main
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.looking.layer_pixels import show_layer
+from candlelight.loaders.looking.sequence_sheet import pick_units, sequence_sheet
 from candlelight.loaders.looking.sheet import contact_sheet, draw_sheet
 from candlelight.loaders.looking.sheet_rows import rows_by_factor
 from candlelight.loaders.looking.sheet_tiles import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP
@@ -120,7 +121,7 @@ def test_a_sheet_of_many_tiles_shows_fewer_pixels_of_each(free, monkeypatch):
         ({"rows": 0}, "`count` must be at least 1, got 0"),
         ({"set_name": "none"}, "set `none` is not there; expected one of: grid, free"),
         ({"split": "test"}, "a folder of frames has no split `test`"),
-        ({"out": "s.jpg"}, r"s.jpg: a sheet is a PNG; name a file that ends in .png"),
+        ({"out": "s.jpg"}, r"s.jpg: a sheet is a PNG, or a GIF or WebP of a set with steps; name"),
     ],
 )
 def test_bad_options_are_refused(frames_root, tmp_path, options, message):
@@ -166,3 +167,33 @@ def test_options_without_effect_are_refused(frames_root, words, message):
     assert result.exit_code == 2
     assert result.output.startswith(f"Error: {message}")
     assert result.output.count("\n") == 1
+
+
+def test_a_sheet_of_a_set_with_steps_has_a_row_for_each_unit(causal_root, tmp_path):
+    frames = FrameFolder(causal_root, "steps", ["image"])
+    units = pick_units(frames, 9)
+    assert units == [[0, 1, 2], [3, 4, 5]]
+    assert pick_units(frames, 1) == [[0, 1, 2]]
+    sheet = np.asarray(Image.open(draw_sheet(causal_root, tmp_path / "a.png", "steps")))
+    assert (sheet == sequence_sheet(frames, units, ["image"])).all()
+    # The tiles of each unit stand in order of the steps, below its text and those of the steps.
+    tile = 128  # of 32 x 24 pixels, times 4
+    row = sheet[-TILE_GAP - 96 : -TILE_GAP]
+    for step, number in enumerate(units[1]):
+        left = TILE_GAP + step * (tile + TILE_GAP)
+        shown = frames.frame(number).layers["image"].repeat(4, 0).repeat(4, 1)
+        assert (row[:, left : left + tile] == shown).all()
+
+
+@pytest.mark.parametrize("form", ["gif", "webp"])
+def test_an_animation_has_a_picture_for_each_step(causal_root, tmp_path, form):
+    with Image.open(draw_sheet(causal_root, tmp_path / f"a.{form}", "steps", rows=1)) as file:
+        assert file.n_frames == 3
+        first = np.asarray(file.convert("RGB"), int)
+    shown = FrameFolder(causal_root, "steps").frame(0).layers["image"].repeat(4, 0).repeat(4, 1)
+    assert abs(first[-TILE_GAP - 96 : -TILE_GAP, TILE_GAP : TILE_GAP + 128] - shown).mean() < 12  # lossy
+
+
+def test_an_animation_needs_steps(causal_root, tmp_path):
+    with refused(r"a\.gif: set `train` has no steps; name a file that ends in \.png"):
+        draw_sheet(causal_root, tmp_path / "a.gif", "train")

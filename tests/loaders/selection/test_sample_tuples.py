@@ -64,6 +64,14 @@ def test_pairs_join_each_counterfactual_to_its_factual(opened):
     assert pairs[1]["targets"].tolist() == [False, True]
 
 
+def test_interventions_that_both_samples_share_are_no_targets(opened):
+    pairs = counterfactual_pairs(opened("steps"), opened("late"), FACTORS)
+    kinds = [pairs[row]["kinds"].tolist() for row in range(4)]
+    # Of the second pair, shape was set to the same value before. The angle of the third was soft before, and
+    # the shape of the fourth had another value.
+    assert kinds == [[0, 0], [0, 3], [0, 1], [1, 0]]
+
+
 def test_triplets_have_two_counterfactuals_of_different_targets(opened):
     """Of the three counterfactuals of sample 0, the last two have the same target."""
     triplets = counterfactual_triplets(opened("train"), opened("changed"), FACTORS)
