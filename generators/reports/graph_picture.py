@@ -34,8 +34,8 @@ def draw_graph(graph: CausalGraph, shown: Collection[str]) -> str:
     Every node lies below its parents, and no arrow crosses a node. Each arrow names its ends as a title, and
     each node its mechanism. Pale arrows lead from what the layout uses to the image. Hidden variables have a
     dashed frame, and so have values of the previous step. A selection is a box to which its factors point. A
-    node that every sample's intervention changes is called ``do(name)`` and has a thick frame; the arrows to
-    one that only some change are dashed.
+    node that interventions change has a thick frame, and is called ``do(name)`` if every sample's does; else
+    the arrows to it are dashed.
 
     Args:
         graph: the graph.

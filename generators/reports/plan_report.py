@@ -59,9 +59,9 @@ class SetReport:
         """Number of samples, and of units if there are fewer."""
         return f"{self.count} samples" + (f" of {self.units} units" if self.units < self.count else "")
 
-    def changed(self, which: str) -> set[str]:
+    def changed(self, *which: str) -> set[str]:
         """Factors and variables that the interventions of "all", or only of "some", samples change."""
-        return {node.name for node in self.graph.nodes if node.intervened == which}
+        return {node.name for node in self.graph.nodes if node.intervened in which}
 
     @property
     def shown(self) -> list[str]:

@@ -153,9 +153,10 @@ def test_an_intervened_node_has_no_parents_and_a_thick_frame():
     assert read(svg)[1].keys() == {("kind", IMAGE), ("tone", IMAGE)}
 
 
-def test_arrows_to_what_some_interventions_change_are_dashed():
+def test_a_node_that_some_interventions_change_has_dashed_arrows_and_a_thick_frame():
     svg = draw_graph(graph_of({"a": (), "b": ("a",)}, b={"intervened": "some"}), [])
-    assert svg.count('stroke-dasharray="3 3"') == 1
+    assert svg.count('stroke-dasharray="3 3"') == svg.count('stroke-width="3"') == 1
+    assert "do(b)" not in svg
 
 
 def test_values_of_the_previous_step_are_nodes_of_their_own():
