@@ -129,7 +129,7 @@ def causal_columns_of_metadata(frames: Any) -> CausalColumns:
     return CausalColumns.of_rows(rows, [factor.name for factor in frames.set_info.factors])
 
 
-def factor_columns(data: Any, names: Iterable[str]) -> dict[str, ndarray]:
+def read_factor_values(data: Any, names: Iterable[str]) -> dict[str, ndarray]:
     """Read the values of factors, one per row; a list's values may be given as class indices.
 
     Args:

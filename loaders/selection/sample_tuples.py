@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from numpy import ndarray
 
-from candlelight.loaders.causal_columns import CausalColumns, causal_columns, factor_columns
+from candlelight.loaders.causal_columns import CausalColumns, causal_columns, read_factor_values
 from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.selection.pair_dataset import read_samples
 
@@ -207,7 +207,7 @@ def _own_kinds(data: Any, counterfactuals: Any, names: Sequence[str]) -> UInt8[n
     """
     before, after = causal_columns(data), causal_columns(counterfactuals)
     kinds, rows = after.table(names), after.factual_rows(before)
-    old, new = (factor_columns(one, names) for one in (data, counterfactuals))
+    old, new = (read_factor_values(one, names) for one in (data, counterfactuals))
     for column, name in enumerate(names):
         if name in old and name in new:
             shared = (before.table(names)[rows, column] == kinds[:, column]) & (old[name][rows] == new[name])

@@ -85,10 +85,12 @@ def test_plain_fields_and_graphs_are_read_back(plan):
 def test_ids_units_and_groups_are_consistent(plan):
     samples = list(plan.samples)
     assert len({sample.id for sample in samples}) == len(plan)
-    graphs, units = {name: image_set.causal_parents() for name, image_set in plan.recipe.sets.items()}, {}
+    sets, units = plan.recipe.sets, {}
+    graphs = {name: image_set.causal_parents() for name, image_set in sets.items()}
     for one in samples:
         free = {name for name in one.exogenous.keys() - one.intervention.keys() if not graphs[one.set][name]}
-        draws = tuple((name, one.exogenous[name]) for name in sorted(free))
+        once = sorted(name for name in free if not sets[one.set].renewed(name))
+        draws = tuple((name, one.exogenous[name]) for name in once)
         units.setdefault((one.set, one.unit), set()).add(draws)
     assert {len(drawn) for drawn in units.values()} == {1}
     assert len({(one.unit, one.trace.cycles_seed) for one in samples}) == len({one.unit for one in samples})

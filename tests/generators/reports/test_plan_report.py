@@ -69,7 +69,7 @@ def test_arrows_into_the_factors_that_interventions_set_are_gone(recipe):
         ["do: color = red"],
         ["color ~ do(red)", STYLE, KIND, SIZE, TONE, SELECTION, IMAGE],
     )
-    some = " (set by some interventions)"
+    some = " (changed by some interventions)"
     assert sets["what_if"] == (
         ["do: color = blue", "do: color = red, kind = cube", "do: color = red, size = 3.5"],
         ["color ~ do(...)", STYLE, f"{KIND}{some}", f"{SIZE}{some}", TONE, SELECTION, IMAGE],
