@@ -34,12 +34,16 @@ class SceneCamera(BaseModel):
 
 
 class PartFacts(BaseModel):
-    """One part of an object: the name of its material slot, and its colour if the recipe gives none."""
+    """One part of an object: the name of its material slot, and its colour if the recipe gives none.
+
+    ``attached_to`` names the part without which this one is absent, too.
+    """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
     name: Annotated[str, Field(min_length=1)]
     color: tuple[_Share, _Share, _Share]
+    attached_to: str | None = None
 
 
 class AssetFacts(BaseModel):

@@ -13,7 +13,7 @@ from candlelight.blender_assets.asset_kinds import is_code_label
 from candlelight.generators.blender import bpy, start_empty
 from candlelight.generators.blender.append_files import append_mesh
 from candlelight.generators.blender.environment import BlenderEnvironment
-from candlelight.generators.blender.materials import Materials, base_color
+from candlelight.generators.blender.materials import Materials, base_color, is_cut
 from candlelight.generators.blender.own_code import OwnCode
 from candlelight.generators.blender.render_settings import configure
 from candlelight.generators.blender.surface_albedo import surface_of
@@ -84,7 +84,10 @@ class BlenderScene:
         """
         self.bpy_scene.cycles.seed = trace.cycles_seed
         for blender_object in self._objects:
+            mesh = blender_object.data
             bpy.data.objects.remove(blender_object)
+            if is_cut(mesh):
+                bpy.data.meshes.remove(mesh)
         self._materials.start()
         placed = [self._place(planned, i) for i, planned in enumerate(trace.objects, start=1)]
         self._objects = [blender_object for blender_object, *_ in placed]
@@ -195,8 +198,8 @@ def _describe(blender_object: Any, parts: tuple[PartMaterial, ...], of_slots: Se
 
 
 def _color(material: Any) -> Vector | None:
-    """Return the base colour of a material; None if a texture or several shaders decide it."""
-    surface = surface_of(material)
+    """Return the base colour of a material; None of an absent one, or if a texture or shaders decide it."""
+    surface = None if material is None else surface_of(material)
     alone = surface is not None and surface.type == "BSDF_PRINCIPLED"
     return base_color(material) if alone else None
 

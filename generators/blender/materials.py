@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import bmesh
+
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.blender import bpy
@@ -20,7 +22,7 @@ from candlelight.generators.blender.surface_albedo import (
     rest_node,
     surface_of,
 )
-from candlelight.generators.scenes.object_materials import OWN, PLAIN
+from candlelight.generators.scenes.object_materials import ABSENT, OWN, PLAIN
 from candlelight.generators.scenes.plan_records import PartMaterial, PlacedFloor, PlacedMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
@@ -28,6 +30,7 @@ _SHOWN = ("roughness", "metallic")  # AOVs of inputs of the shader
 _IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash
 _CODE_SOURCE = "code/"  # prefix of the sources that are own code; labels of .blend files have no slash
 _FLOOR_SLOT = -1
+_CUT = "cut"
 # Inputs of the shader by the fields of a planned material.
 _INPUTS = {
     "roughness": "Roughness",
@@ -74,8 +77,9 @@ class Materials:
     ) -> None:
         """Give an object the material ``planned``, or the material of each of its ``parts`` slot by slot.
 
-        If there are several slots, each gets its own copy, whose pass index is the number of the part. An
-        ``own`` mesh of own code says itself which part each slot belongs to.
+        If there are several slots, each gets its own copy, whose pass index is the number of the part. The
+        slots of absent parts get none, and their faces are removed (`cut_absent`). An ``own`` mesh of own
+        code says itself which part each slot belongs to.
 
         Raises:
             ValueError: the number of slots is not the number of parts, or a material of own code has no known
@@ -89,15 +93,19 @@ class Materials:
             )
         of_slots = range(slots) if own is None else own.slots
         by_slot = [parts[part].material for part in of_slots] if parts else [planned] * slots
+        cut_absent(blender_object, [of_slot.label == ABSENT for of_slot in by_slot])
         numbers = {source: self._used.get(source, 0) for source in map(_source, by_slot)}
         self._used.update({source: number + 1 for source, number in numbers.items()})
         for slot, of_slot in enumerate(by_slot):
+            blender_object.material_slots[slot].link = "OBJECT"
+            if of_slot.label == ABSENT:
+                blender_object.material_slots[slot].material = None
+                continue
             if own is not None and of_slot.label == OWN:
                 material = _own_material(own, slot)
             else:
                 material = self._coloured_copy(of_slot, numbers[_source(of_slot)], slot)
             material.pass_index = of_slots[slot] + 1 if len(set(of_slots)) > 1 else 0
-            blender_object.material_slots[slot].link = "OBJECT"
             blender_object.material_slots[slot].material = material
 
     def apply_floor(self, blender_object: Any, floor: PlacedFloor) -> None:
@@ -152,6 +160,30 @@ class Materials:
         material.use_fake_user = True
         add_aovs(material)
         return material
+
+
+def cut_absent(blender_object: Any, absent: Sequence[bool]) -> None:
+    """Give an object a copy of its mesh without the faces of absent slots; `is_cut` tells such copies.
+
+    Vertices stay, so that the bounding box, and what textures take from it, is that of the whole object.
+    """
+    if not any(absent):
+        return
+    edited = bmesh.new()
+    edited.from_mesh(blender_object.data)
+    gone = [face for face in edited.faces if absent[face.material_index]]
+    bmesh.ops.delete(edited, geom=gone, context="FACES_ONLY")
+    cut = blender_object.data.copy()
+    edited.to_mesh(cut)
+    edited.free()
+    cut.use_fake_user = False
+    cut[_CUT] = True
+    blender_object.data = cut
+
+
+def is_cut(mesh: Any) -> bool:
+    """Tell whether a mesh is a copy of `cut_absent`, which belongs to one trace."""
+    return _CUT in mesh
 
 
 def _source(planned: PlacedMaterial) -> str:

@@ -97,7 +97,7 @@ def _rename(floor: Any, objects: Sequence[Any], trace: Trace, shown: Sequence[Pl
         if not named_random:
             placed.name = planned.type
         names = [f"{part.name}: {part.material.label}" for part in described.parts]
-        for material in (slot.material for slot in placed.material_slots):
+        for material in (slot.material for slot in placed.material_slots if slot.material is not None):
             part = material.pass_index  # from 1; 0 if the object has no parts
             material.name = names[part - 1] if 0 < part <= len(names) else planned.material.label
 

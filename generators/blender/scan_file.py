@@ -45,7 +45,15 @@ def _scan_object(path: Path, label: str, scan: _Scan) -> None:
     scan.facts["dimensions"] = (high - low).round(6).tolist()
     scan.facts["footprint"] = round(float(np.hypot(points[:, 0], points[:, 1]).max()), 6)
     if len(found.data.materials) > 1:
-        scan.facts["parts"] = [_scan_part(path, slot, scan) for slot in found.data.materials]
+        parts = [_scan_part(path, slot, scan) for slot in found.data.materials]
+        names = {part["name"] for part in parts}
+        for part in parts:
+            if part.get("attached_to", part["name"]) not in names:
+                raise ValueError(
+                    f"{path.name}: part `{part['name']}` is attached to `{part['attached_to']}`; expected "
+                    f"one of {', '.join(sorted(names))}"
+                )
+        scan.facts["parts"] = parts
 
 
 def _scan_part(path: Path, slot: Any, scan: _Scan) -> dict[str, Any]:
@@ -56,7 +64,10 @@ def _scan_part(path: Path, slot: Any, scan: _Scan) -> dict[str, Any]:
     color = base_color(slot)
     if color is None:
         scan.notes.append(f"its part `{slot.name}` has a texture as colour; the material `own` makes it gray")
-    return {"name": slot.name, "color": list(color or _GRAY)}
+    attached_to = slot.get("attached_to")  # a custom property of the material
+    return {"name": slot.name, "color": list(color or _GRAY)} | (
+        {} if attached_to is None else {"attached_to": str(attached_to)}
+    )
 
 
 def _scan_material(path: Path, label: str, scan: _Scan) -> None:

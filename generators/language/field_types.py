@@ -264,7 +264,8 @@ def references(value: object) -> Iterator[str]:
         for item in value:
             yield from references(item)
     elif isinstance(value, dict):
-        for item in value.values():
+        for key, item in value.items():
+            yield from references(key)
             yield from references(item)
 
 

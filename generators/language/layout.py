@@ -59,12 +59,14 @@ class Object(Record):
     material: AnyMaterial = described(
         None,
         "Material of the object: a label, a colour such as css:teal, `own` for the colours that its asset "
-        "names or its function makes, numbers, or a function; by default drawn by `random_material`.",
+        "names or its function makes, `absent` for no object, numbers, or a function; by default drawn by "
+        "`random_material`.",
         "red",
     )
     parts: dict[str, MaterialOrLabel] = described(
         {},
-        "Materials of single parts, by the names that the asset's manifest has or its function gives.",
+        "Materials of single parts, by the names that the asset's manifest has or its function gives, or by "
+        "`$name`; `own` is the part's own colour, and `absent` takes it away. Other parts have `material`.",
         {"beak": "yellow"},
     )
     size: NumberOrReference = described(

@@ -7,7 +7,7 @@ from functools import partial
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE, is_code_label
-from candlelight.generators.scenes.object_materials import OWN, PLAIN
+from candlelight.generators.scenes.object_materials import ABSENT, OWN, PLAIN
 from candlelight.generators.scenes.plan_records import PlacedMaterial, SamplePlan, Trace
 from candlelight.loaders.errors import InputError, argument, within
 from candlelight.loaders.schema import AssetKind, AssetRecord
@@ -149,7 +149,7 @@ def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[
 
 def _is_file(material: PlacedMaterial) -> bool:
     """Tell whether a material is a file, not a colour of the recipe or the object's own materials."""
-    return material.image or material.label not in (PLAIN, OWN)
+    return material.image or material.label not in (PLAIN, OWN, ABSENT)
 
 
 def _kind_and_label(material: PlacedMaterial, is_material: Callable[[str], bool]) -> tuple[AssetKind, str]:

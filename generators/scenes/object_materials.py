@@ -1,6 +1,6 @@
 """Resolve the materials of objects and of the floor; read images as textures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from candlelight.loaders.schema import Vector
 
 PLAIN = "rgb"  # label of a material of one colour that the plan states
 OWN = "own"  # label of the material of an object whose parts have the colours in its manifest
+ABSENT = "absent"  # label in place of a material: the object, or the part, is not there
 LONGEST_TEXTURE_SIDE = 2048  # pixels; a larger image fills memory and shows no more detail
 _Wanted = str | Material | BuiltMaterial
 
@@ -45,8 +46,8 @@ def choose_material(
 
     Args:
         wanted: a label, a colour as a text, "own" for the colours in the asset's manifest or the materials
-            that the object's function makes, a material in numbers or of own code, or None for a random
-            material.
+            that the object's function makes, "absent" for no object, a material in numbers or of own code,
+            or None for a random material.
         kind: the object's label.
         i: number of the object in the scene.
         random_material: source of a random material.
@@ -58,6 +59,8 @@ def choose_material(
     """
     if wanted is None:
         return draw_material(random_material, inputs, str(i))
+    if is_absent(wanted, inputs):
+        return PlacedMaterial(label=ABSENT)
     if not isinstance(wanted, str) or inputs.fill(wanted) != OWN:
         return _named(wanted, field, inputs)
     if not is_code_label(kind) and not inputs.library.facts("objects", kind).get("parts"):
@@ -66,6 +69,11 @@ def choose_material(
             f"`{kind}`; name a material"
         )
     return PlacedMaterial(label=OWN)
+
+
+def is_absent(wanted: _Wanted | None, inputs: LayoutInputs) -> bool:
+    """Tell whether a recipe says `ABSENT` in place of a material."""
+    return isinstance(wanted, str) and bool(inputs.fill(wanted) == ABSENT)
 
 
 def choose_part_materials(
@@ -77,8 +85,11 @@ def choose_part_materials(
 ) -> tuple[PartMaterial, ...]:
     """Choose the material of each part of an object.
 
+    A part that the manifest attaches to an absent part (`attached_to`) is absent, too.
+
     Args:
-        wanted: materials by part, a label or numbers; other parts have the object's material.
+        wanted: materials by part, a label or numbers; other parts have the object's material. `$name` may
+            stand for a part, and "absent" as the part for none. "own" is the colour in the manifest.
         kind: the object's label.
         material: the object's material.
         inputs: values and streams of the sample.
@@ -89,11 +100,12 @@ def choose_part_materials(
         whose parts only Blender knows, those that ``wanted`` names, sorted.
 
     Raises:
-        InputError: the object has no such part, or there is no such material.
+        InputError: the object has no such part, a part is named twice, or there is no such material.
     """
+    wanted = _by_part(wanted, inputs, field)
     if is_code_label(kind):
         return tuple(
-            PartMaterial(name=name, material=_named(wanted[name], f"{field}.{name}", inputs))
+            PartMaterial(name=name, material=_of_part(wanted[name], f"{field}.{name}", inputs))
             for name in sorted(wanted)
         )
     parts = inputs.library.facts("objects", kind).get("parts", [])
@@ -103,13 +115,35 @@ def choose_part_materials(
             f"{field}: `{min(unknown)}` is no part of `{kind}`; "
             f"expected some of: {', '.join(names) or 'none, it has no parts'}"
         )
-    resolved = []
+    made_of: dict[str, PlacedMaterial] = {}
     for part in parts:
-        made_of = material if material.label != OWN else PlacedMaterial(label=PLAIN, base_color=part["color"])
-        if part["name"] in wanted:
-            made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", inputs)
-        resolved.append(PartMaterial(name=part["name"], material=made_of))
-    return tuple(resolved)
+        name = part["name"]
+        chosen = _of_part(wanted[name], f"{field}.{name}", inputs) if name in wanted else material
+        own = chosen.label == OWN
+        made_of[name] = PlacedMaterial(label=PLAIN, base_color=part["color"]) if own else chosen
+    bearers = {part["name"]: part["attached_to"] for part in parts if part.get("attached_to")}
+    for _ in bearers:  # as often as the longest chain of attached parts
+        for name, bearer in bearers.items():
+            if made_of[bearer].label == ABSENT:
+                made_of[name] = made_of[bearer]
+    return tuple(PartMaterial(name=name, material=made) for name, made in made_of.items())
+
+
+def _by_part(wanted: Mapping[str, _Wanted], inputs: LayoutInputs, field: str) -> dict[str, _Wanted]:
+    """Return materials by the names of parts that ``$name`` stands for, without the part "absent"."""
+    found: dict[str, _Wanted] = {}
+    for key, material in wanted.items():
+        name = str(inputs.fill(key))
+        if name in found:
+            raise InputError(f"{field}: `{key}` is `{name}`, which is named already; name each part once")
+        found[name] = material
+    found.pop(ABSENT, None)
+    return found
+
+
+def _of_part(wanted: _Wanted, field: str, inputs: LayoutInputs) -> PlacedMaterial:
+    label = inputs.fill(wanted) if isinstance(wanted, str) else ""
+    return PlacedMaterial(label=label) if label in (OWN, ABSENT) else _named(wanted, field, inputs)
 
 
 def _named(wanted: _Wanted, field: str, inputs: LayoutInputs) -> PlacedMaterial:

@@ -14,7 +14,7 @@ from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.layout import Object, RandomPose, Scatter, Scene
 from candlelight.generators.scenes.camera import about
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
+from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials, is_absent
 from candlelight.generators.scenes.plan_records import PlacedMaterial, SceneObject
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.schema import EnvironmentRecord
@@ -40,12 +40,17 @@ def place_objects(layout: Scene, inputs: LayoutInputs) -> tuple[SceneObject, ...
     cover, cover_field = inputs.chosen(layout.material, "layout.material")
     objects = []
     for i, spec in enumerate(specs):
-        where, covered = f"{field}.{i}", spec.model_copy(update={"material": cover, "parts": {}})
+        where = f"{field}.{i}"
         kind = _label(spec, inputs, where)
-        chosen, chosen_field = (spec, f"{where}.material") if cover is None else (covered, cover_field)
-        wanted, wanted_field = inputs.chosen(chosen.material, chosen_field)
+        wanted, wanted_field = inputs.chosen(spec.material, f"{where}.material")
+        if cover is not None:
+            if not is_absent(wanted, inputs):
+                wanted, wanted_field = cover, cover_field
+            # A cover gives materials to parts that are there, and brings back none.
+            absent = {part: its for part, its in spec.parts.items() if is_absent(its, inputs)}
+            spec = spec.model_copy(update={"parts": absent})
         material = choose_material(wanted, kind, i, layout.random_material, inputs, wanted_field)
-        posed = vary_pose(chosen, layout.random_pose, i, inputs, where)
+        posed = vary_pose(spec, layout.random_pose, i, inputs, where)
         objects.append(_place_object(posed, kind, material, inputs, where))
     return tuple(objects)
 

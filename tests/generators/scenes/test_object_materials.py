@@ -188,3 +188,31 @@ def test_the_material_of_a_floor_depends_on_a_factor():
     assert laid["cone"] == PlacedMaterial(label="rgb", base_color=(1, 1, 1))
     assert laid["torus"] is None
     assert "material" not in Floor().model_dump()
+
+
+# ------------------------------------------------------------------------------------------------ absent
+
+
+def test_attached_parts_are_absent_with_their_bearer_and_own_is_the_colour_of_a_part(monkeypatch):
+    names = {"pupil": "eye", "eye": "head", "head": None, "body": None}
+    parts = [{"name": name, "color": [0.1, 0.2, 0.3], "attached_to": on} for name, on in names.items()]
+    monkeypatch.setattr(AssetLibrary, "facts", lambda *_: {"parts": parts})
+
+    def labels(wanted, material=OWN, **values):
+        chosen = choose_part_materials(wanted, "doll", material, inputs(**values))
+        return [part.material.label for part in chosen]
+
+    assert labels({"eye": "$eye"}, eye="own") == ["rgb"] * 4
+    assert labels({"eye": "$eye"}, eye="absent") == ["absent", "absent", "rgb", "rgb"]
+    assert labels({"head": "absent", "pupil": "red"}) == ["absent"] * 3 + ["rgb"]
+    # Only named parts are there; a part that is `absent` is none.
+    nothing = PlacedMaterial(label="absent")
+    assert labels({"body": "own", "$which": "red"}, nothing, which="head") == [
+        "absent",
+        "absent",
+        "red",
+        "rgb",
+    ]
+    assert labels({"body": "own", "$which": "red"}, nothing, which="absent") == ["absent"] * 3 + ["rgb"]
+    with refused("parts: `\\$which` is `body`, which is named already"):
+        labels({"body": "own", "$which": "red"}, which="body")
