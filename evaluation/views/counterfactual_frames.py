@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jaxtyping import Float32
 
@@ -23,9 +23,28 @@ from candlelight.evaluation.views.view_types import PartImage, Tensor
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.samples import Frames
-from candlelight.loaders.schema import Metadata, ObjectRecord
+from candlelight.loaders.schema import FactorValue, Metadata, ObjectRecord
 
 BACKGROUND_REGION = "background"  # region of all pixels that show no part
+ABSENT_MATERIAL = "absent"  # material of a part or object that is not there
+
+ChangeKind = Literal["removed", "recoloured", "scene"]
+
+
+@dataclass(frozen=True, eq=False)
+class RegionChange:
+    """An image after an intervention on one or several regions.
+
+    Attributes:
+        image: sRGB-encoded, in [0, 1].
+        regions: what happened to each region that differs: "removed" if it is absent in one of the two
+            images, "recoloured" if its material differs, "scene" for the background where no object differs.
+        intervention: the values that were set, by factor.
+    """
+
+    image: Float32[Tensor, "3 height width"]
+    regions: dict[str, ChangeKind]
+    intervention: dict[str, FactorValue]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,16 +54,19 @@ class CounterfactualImages(PartImage):
     The regions are the shown parts and `BACKGROUND_REGION`, the pixels of no part.
 
     Attributes:
-        changed: the images after interventions, by the name of the region that they change.
+        changed: the images after interventions on one region, by the name of that region.
+        changes: all images after interventions, of one region or several, in the order of their frames.
     """
 
     changed: dict[str, Float32[Tensor, "changes 3 height width"]] = field(default_factory=dict)
+    changes: tuple[RegionChange, ...] = ()
 
 
 class _Change(NamedTuple):
-    """One counterfactual: the region that differs, and the row of the reader."""
+    """One counterfactual: the regions that differ, the values that were set, and the row of the reader."""
 
-    region: str
+    regions: dict[str, ChangeKind]
+    intervention: dict[str, FactorValue]
     frames: Frames
     row: int
 
@@ -62,9 +84,9 @@ class _Original(NamedTuple):
 class CounterfactualRows(ChosenRows[CounterfactualImages]):
     """A view of frames that have counterfactuals: `View` of `CounterfactualImages`.
 
-    The metadata tell which region a counterfactual changes: the part whose material differs, or else, where
-    no part differs, the background. A counterfactual whose image equals the original, such as the same scene
-    set again, is left out, and so is an original without any counterfactual.
+    The metadata tell which regions a counterfactual changes, see `changed_regions`. A counterfactual whose
+    image equals the original, such as the same scene set again, is left out, and so is an original without
+    any counterfactual.
 
     Blind to: interventions on the background that change the objects' pixels as well. An environment lights
     the objects; an intervention on a lamp counts as one on the background.
@@ -90,11 +112,15 @@ def _read_original(original: _Original) -> CounterfactualImages:
     everywhere = torch.ones(shown.image.shape[1:], dtype=torch.bool)
     covered = torch.stack([~everywhere, *shown.masks.values()]).any(0)
     images: dict[str, list[Tensor]] = {}
+    changes = []
     for change in original.changes:
-        images.setdefault(change.region, []).append(to_srgb(change.frames[change.row]["image"]))
+        image = to_srgb(change.frames[change.row]["image"])
+        changes.append(RegionChange(image, change.regions, change.intervention))
+        if len(change.regions) == 1:
+            images.setdefault(next(iter(change.regions)), []).append(image)
     changed = {region: torch.stack(some) for region, some in images.items()}
     return CounterfactualImages(
-        shown.image, {**shown.masks, BACKGROUND_REGION: ~covered}, shown.label, changed
+        shown.image, {**shown.masks, BACKGROUND_REGION: ~covered}, shown.label, changed, tuple(changes)
     )
 
 
@@ -147,7 +173,7 @@ def _originals(parts: Any, changed: Sequence[Frames]) -> Iterator[_Original]:
         if name in found:
             original = frames.metadata(row)
             changes = tuple(
-                _Change(changed_region(original, metadata), reader, place)
+                _Change(changed_regions(original, metadata), metadata.intervention, reader, place)
                 for reader, place, metadata in found[name]
                 if metadata.layers["image"] != original.layers["image"]
             )
@@ -155,32 +181,53 @@ def _originals(parts: Any, changed: Sequence[Frames]) -> Iterator[_Original]:
                 yield _Original(name, unit, parts, row, changes)
 
 
-def changed_region(original: Metadata, changed: Metadata) -> str:
-    """Name the region in which a counterfactual differs: the part of another material, or the background.
+def changed_regions(original: Metadata, changed: Metadata) -> dict[str, ChangeKind]:
+    """Name the regions in which a counterfactual differs, each with what happened to it.
+
+    A part is a region; an object without parts belongs to the background. Where no object differs, the
+    background does: its scene.
 
     Raises:
-        InputError: the objects differ in more than the material of one part.
+        InputError: the objects differ in more than materials.
     """
-    before, after = ([_without_materials(record) for record in one.objects] for one in (original, changed))
-    pairs = zip(original.objects, changed.objects, strict=False)
-    differing = {
-        part.name
-        for one, other in pairs
-        for part, its in zip(one.parts, other.parts, strict=False)
-        if (part.material, part.base_color) != (its.material, its.base_color)
-    }
-    if before != after or len(differing) > 1:
-        problem = f"in {', '.join(sorted(differing))}" if before == after else "in objects as a whole"
-        raise InputError(
-            f"`{changed.id}` differs from `{original.id}` {problem}; expected the material of one part, or "
-            "nothing but the background"
-        )
-    return differing.pop() if differing else BACKGROUND_REGION
+    if len(original.objects) != len(changed.objects):
+        raise _unlike(original, changed)
+    found: dict[str, ChangeKind] = {}
+    for before, after in zip(original.objects, changed.objects, strict=True):
+        looks, others = _looks(before), _looks(after)
+        if looks.keys() != others.keys():
+            raise _unlike(original, changed)
+        for (region, look), other in zip(looks.items(), others.values(), strict=True):
+            if look != other and found.get(region) != "removed":
+                found[region] = "removed" if ABSENT_MATERIAL in (look[0], other[0]) else "recoloured"
+    pairs = zip(original.objects, changed.objects, strict=True)
+    # Where a part is gone, those behind it show more pixels.
+    masks = "removed" not in found.values()
+    if any(_without_looks(before, masks) != _without_looks(after, masks) for before, after in pairs):
+        raise _unlike(original, changed)
+    return found or {BACKGROUND_REGION: "scene"}
 
 
-def _without_materials(record: ObjectRecord) -> ObjectRecord:
-    parts = tuple(part.model_copy(update={"material": "", "base_color": None}) for part in record.parts)
-    return record.model_copy(update={"parts": parts})
+def _unlike(original: Metadata, changed: Metadata) -> InputError:
+    return InputError(
+        f"`{changed.id}` differs from `{original.id}` in objects as a whole; expected materials of objects "
+        "or parts, absent ones, or nothing but the background"
+    )
+
+
+def _looks(record: ObjectRecord) -> dict[str, tuple[str, Any]]:
+    """Return material and colour of the regions of an object."""
+    if not record.parts:
+        return {BACKGROUND_REGION: (record.material, record.base_color)}
+    return {part.name: (part.material, part.base_color) for part in record.parts}
+
+
+def _without_looks(record: ObjectRecord, masks: bool) -> ObjectRecord:
+    look: dict[str, Any] = {"material": "", "base_color": None}
+    if not masks:
+        look |= {"bbox": None, "area": 0}
+    parts = tuple(part.model_copy(update=look) for part in record.parts)
+    return record.model_copy(update={**look, "parts": parts})
 
 
 COUNTERFACTUALS = Content(

@@ -84,6 +84,8 @@ def test_counterfactuals_are_grouped_by_the_region_that_they_change(root, tmp_pa
         assert view.groups == ("one/000000", "one/000001", "one/000002")
         for item in (view[0], view[-1]):
             assert list(item.changed) == ["left", BACKGROUND_REGION]  # an equal image is left out
+            kinds = [one.regions for one in item.changes]
+            assert kinds == [{"left": "recoloured"}, {BACKGROUND_REGION: "scene"}]
             assert list(item.masks) == [*PARTS, BACKGROUND_REGION]
             covered = torch.stack([item.masks[name] for name in PARTS]).any(0)
             assert (item.masks[BACKGROUND_REGION] == ~covered).all()
@@ -121,13 +123,30 @@ def replace_material(objects):
     return (objects[0].model_copy(update={"parts": parts}), *objects[1:])
 
 
+def test_other_changes_than_of_materials_are_refused(write, tmp_path):
+    with refused("`one_changed-000000` differs from `one-000000` in objects as a whole"):
+        open_data("counterfactuals", write(tmp_path, turn))
+
+
+def remove_two(objects):
+    gone = {"material": "absent", "base_color": None, "bbox": None, "area": 0}
+    left, *others = objects[0].parts
+    parts = (left, *(part.model_copy(update=gone) for part in others))
+    return (objects[0].model_copy(update={"parts": parts, "area": 1}), *objects[1:])
+
+
 @pytest.mark.parametrize(
-    ("edit", "message"),
+    ("edit", "regions", "of_left"),
     [
-        (turn, "`one_changed-000000` differs from `one-000000` in objects as a whole"),
-        (replace_material, "in hidden, left, right; expected the material of one part"),
+        (replace_material, dict.fromkeys(PARTS, "recoloured"), dict.fromkeys(PARTS, "recoloured")),
+        (
+            remove_two,
+            {"right": "removed", "hidden": "removed"},
+            {"left": "recoloured", "right": "removed", "hidden": "removed"},
+        ),
     ],
 )
-def test_other_changes_than_of_one_part_are_refused(write, tmp_path, edit, message):
-    with refused(message):
-        open_data("counterfactuals", write(tmp_path, edit))
+def test_several_regions_may_change(write, tmp_path, edit, regions, of_left):
+    item = open_data("counterfactuals", write(tmp_path, edit))[0]
+    assert [one.regions for one in item.changes] == [of_left, regions]
+    assert item.changed == {}  # no image of one region alone
