@@ -54,6 +54,11 @@ class Fingerprint:
                 part = getattr(value, field.name)
                 if field.name == "shading_known" and part is None:
                     continue  # data whose channels are all known have the hash that they always had
+                if field.name == "changes":
+                    # Images of one region are in `changed`, and have the hash that they always had.
+                    for change in (one for one in part if len(one.regions) > 1):
+                        self._add(change)
+                    continue
                 if field.name == "lights" and isinstance(part, Tensor):
                     self._lights.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
                     part = None

@@ -7,8 +7,8 @@ before an image is read.
 from candlelight.evaluation.views.concept_sets import match_controls as match_controls
 from candlelight.evaluation.views.counterfactual_frames import BACKGROUND_REGION as BACKGROUND_REGION
 from candlelight.evaluation.views.counterfactual_frames import CounterfactualImages as CounterfactualImages
-from candlelight.evaluation.views.counterfactual_frames import RegionChange as RegionChange
 from candlelight.evaluation.views.counterfactual_frames import CounterfactualRows as CounterfactualRows
+from candlelight.evaluation.views.counterfactual_frames import RegionChange as RegionChange
 from candlelight.evaluation.views.data_layouts import LAYOUTS as LAYOUTS
 from candlelight.evaluation.views.data_layouts import parse_data as parse_data
 from candlelight.evaluation.views.image_contents import PictureGroups as PictureGroups
