@@ -1,0 +1,102 @@
+"""The section of a report on leaks, and its lines on the terminal."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from candlelight.evaluation.catalogue.record import Page
+from candlelight.evaluation.intrinsic.leaks import COLUMNS, CONTROLS, decompose_grids, stack_grids
+from candlelight.evaluation.report.blocks import UNDEFINED, Block, PicturesBlock, TextBlock, png_picture
+from candlelight.evaluation.report.plain_section import plain_section
+from candlelight.evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import Run, on_device
+from candlelight.evaluation.run.result import Result, align_columns, model_name
+from candlelight.loaders.looking.layer_pixels import Pixels
+
+READING = (
+    TextBlock(
+        "Leaks, over grids in which every paint of a scene is seen in every light: the share of the variance "
+        "of log reflectance that the light explains, and of log shading that the paint explains."
+    ),
+    TextBlock(
+        "↓ Lower is better; 0 and 0 are ideal. The controls are made of the truth: `leak 10 %` is R S^0.1 "
+        "and S R^0.1. Noise that differs from image to image raises all shares, the interaction most; "
+        "columns above noise leave it out. A low share with a high interaction is noise, not merit.",
+        term="How to read",
+    ),
+    TextBlock(
+        "all that is equal in all images of a scene, and how much of the contrast is kept.", term="Blind to"
+    ),
+)
+
+
+_TITLES = ("model", "light in reflectance ↓", "above noise", "interaction", "paint in shading ↓")
+
+
+def leak_lines(results: Sequence[Result]) -> list[str]:
+    """Write a line for each model, and compare the first model with the user's others in both leaks."""
+    rows = [(*_TITLES, *_TITLES[2:4], "failed")]
+    for result in results:
+        shares = [result.scores[name] for name in (*COLUMNS[0::2], *COLUMNS[1::2])]
+        cells = [_share(share.value) for share in shares]
+        for place in (0, 3):
+            low, high = shares[place].low, shares[place].high
+            cells[place] += "" if math.isnan(low) else f" ({_share(low)} to {_share(high)})"
+        rows.append((model_name(result), *cells, f"{len(result.failed)} of {len(result.ids)}"))
+    own = [result for result in results if model_name(result) not in CONTROLS]
+    pairs = [compare(own[0], other, column) for other in own[1:] for column in COLUMNS[:2]]
+    return [align_columns(rows), *map(str, pairs)]
+
+
+def _share(value: float) -> str:
+    return UNDEFINED if math.isnan(value) else f"{abs(value) if abs(value) < 5e-5 else value:.4f}"
+
+
+def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
+    """Show the first grid: reflectance of one paint in all lights, and shading of all paints in one light.
+
+    Args:
+        run: the run, whose models decompose this grid again.
+        results: its results.
+    """
+    name = run.data.ids[0]
+    grids = on_device(stack_grids([run.data[0]]), run.device)
+    pictures = [
+        png_picture(_row(grids.image[0, 0]), f"Images of {name} in all lights.", "one paint in all lights"),
+        png_picture(
+            _row(grids.image[0, :, 0]), f"Images of {name} in all paints.", "all paints in one light"
+        ),
+    ]
+    for model in results:
+        found = decompose_grids(run.scored[model], [name], grids, run.device)
+        for layer, shown in (("reflectance", found.reflectance[0, 0]), ("shading", found.shading[0, :, 0])):
+            pictures.append(png_picture(_row(shown), f"{layer} of {name} by {model}.", f"{model}: {layer}"))
+    return [TextBlock(_HOW, quiet=True), PicturesBlock(tuple(pictures), name)]
+
+
+_HOW = (
+    "Reflectance is that of one paint in all lights, shading that of all paints in one light: without leaks "
+    "the pictures of a row are equal. Each is divided by its 99th percentile, and sRGB-encoded."
+)
+
+
+def _row(images: Float[Tensor, "images 3 height width"]) -> Pixels:
+    """Join images, each divided by its 99th percentile."""
+    white = [float(np.quantile(np.nan_to_num(image.cpu().numpy()), 0.99)) for image in images]
+    tiles = [linear_pixels(image.cpu() / max(most, 1e-6)) for image, most in zip(images, white, strict=True)]
+    return scale_for_page(reduce(join_horizontally, tiles))
+
+
+LEAKS_PAGE = Page(
+    section=partial(plain_section, "leaks", "Leaks of light and paint"),
+    reading=READING,
+    needs=COLUMNS,
+    pictures=leak_pictures,
+    lines=leak_lines,
+)

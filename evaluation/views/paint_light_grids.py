@@ -1,0 +1,125 @@
+"""Grids of rendered images: every paint of a scene under every light, with the true decomposition."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from jaxtyping import Bool, Float32
+
+from candlelight.evaluation.views.concept_sets import find_varies
+from candlelight.evaluation.views.intrinsic_contents import DECOMPOSITION_CONTENT
+from candlelight.evaluation.views.named_rows import ChosenRows, FrameRows, name_items
+from candlelight.evaluation.views.view_types import ConceptSet, DecomposedImage, Tensor
+from candlelight.loaders.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class GridImages:
+    """Images of one scene in each of its paints under each of its lights, scene-linear Rec.709.
+
+    Attributes:
+        image: radiance times the exposure, see `DecomposedImage`.
+        reflectance: true reflectance, equal under all lights.
+        shading: true shading.
+        mask: pixels whose reflectance and shading are known in all channels of all images.
+        frames: ids of the images, paint by paint.
+    """
+
+    image: Float32[Tensor, "paints lights 3 height width"]
+    reflectance: Float32[Tensor, "paints lights 3 height width"]
+    shading: Float32[Tensor, "paints lights 3 height width"]
+    mask: Bool[Tensor, "height width"]
+    frames: tuple[str, ...]
+
+
+class _Grid(NamedTuple):
+    """One grid: the frames' rows, a list for each paint."""
+
+    id: str
+    unit: str
+    rows: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GridRows(ChosenRows[GridImages]):
+    """A view of grids: `View` of `GridImages`; ``views`` holds the view of the single frames.
+
+    Frames of one unit form a grid if they differ in nothing but factors that change the light alone and
+    factors that change materials alone, as the metadata of two frames tell.
+    """
+
+    views: tuple[ChosenRows[DecomposedImage], ...]
+
+
+def _grids(named: FrameRows, read: Callable[[int], DecomposedImage], options: Any) -> GridRows:
+    frames = DECOMPOSITION_CONTENT.view(named, read, options)
+    grids = _find_grids(named)
+    rows = name_items(frames.identity, grids)
+    return GridRows(rows, lambda number: _stack(frames, grids[number]), (frames,))
+
+
+def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
+    """Sort the frames into grids by their units and factors.
+
+    Raises:
+        InputError: no factor changes the paint alone, or none the light alone, or a grid lacks an image.
+    """
+    factors = [factor.name for factor in named.reader.set_info.factors]
+    roles = [_role(named, column) for column in range(len(factors))]
+    columns = {role: [c for c, one in enumerate(roles) if one == role] for role in ("albedo", "illumination")}
+    if not all(columns.values()):
+        told = [", ".join(factors[c] for c in some) or "none" for some in columns.values()]
+        raise InputError(
+            f"{named.identity.name}: expected a factor that changes the paint alone and one that changes the "
+            f"light alone, as in the recipe paints-and-lights, got {told[0]} and {told[1]}"
+        )
+    rest = [c for c, role in enumerate(roles) if role not in columns]
+    cells: dict[Any, dict[Any, int]] = {}
+    for row, (unit, values) in enumerate(zip(named.groups, named.table.tolist(), strict=True)):
+        key, *cell = (tuple(values[c] for c in some) for some in (rest, *columns.values()))
+        cells.setdefault((unit, key), {})[tuple(cell)] = row
+    units = [unit for unit, _ in cells]
+    found = []
+    for (unit, key), rows in cells.items():
+        told = "/".join([unit, *(f"{factors[c]}={v:g}" for c, v in zip(rest, key, strict=True))])
+        name = unit if units.count(unit) == 1 else told
+        paints, lights = (sorted({cell[axis] for cell in rows}) for axis in (0, 1))
+        if len(paints) < 2 or len(lights) < 2 or len(rows) < len(paints) * len(lights):
+            raise InputError(
+                f"{named.identity.name}: `{name}`: expected an image of each paint in each light, at least two of "
+                f"both, got {len(rows)} of {len(paints)} x {len(lights)}; render the missing ones, or choose "
+                "whole grids"
+            )
+        found.append(_Grid(name, unit, tuple(tuple(rows[p, light] for light in lights) for p in paints)))
+    return tuple(found)
+
+
+def _role(named: FrameRows, column: int) -> str | None:
+    """Tell what a factor changes, of the first two frames of a unit that differ in it alone."""
+    first: dict[Any, int] = {}
+    for row, (unit, values) in enumerate(zip(named.groups, named.table.tolist(), strict=True)):
+        other = first.setdefault((unit, *values[:column], *values[column + 1 :]), row)
+        if values[column] != named.table[other, column]:
+            return find_varies(named, [ConceptSet({}, (other, row))])
+    return None
+
+
+def _stack(frames: Sequence[DecomposedImage] | Any, grid: _Grid) -> GridImages:
+    import torch
+
+    items = [frames[row] for rows in grid.rows for row in rows]
+    shape = len(grid.rows), len(grid.rows[0])
+    layers: Mapping[str, Tensor] = {
+        name: torch.stack([getattr(item, name) for item in items]).unflatten(0, shape)
+        for name in ("image", "reflectance", "shading")
+    }
+    known = [
+        item.mask if item.shading_known is None else item.mask & item.shading_known.all(0) for item in items
+    ]
+    ids = tuple(frames.ids[row] for rows in grid.rows for row in rows)
+    return GridImages(**layers, mask=torch.stack(known).all(0), frames=ids)
+
+
+GRIDS = replace(
+    DECOMPOSITION_CONTENT, noun="grids of paints and lights", layouts=(), only={}, public=None, view=_grids
+)
