@@ -141,37 +141,29 @@ def _open_grids(choice: Mapping[str, Any], options: LeaksOptions, models: object
 def stack_grids(items: Sequence[GridImages]) -> _Grids:
     """Stack grids of equal shape."""
     names = ("image", "reflectance", "shading", "mask")
-    layers = (torch.stack([getattr(item, name) for item in items]) for name in names)
-    return _Grids(*layers, [item.frames for item in items])
+    layers = {name: torch.stack([getattr(item, name) for item in items]) for name in names}
+    return _Grids(**layers, frames=[item.frames for item in items])
 
 
 def decompose_grids(named: NamedModel, ids: Sequence[str], grids: _Grids, device: str) -> _Predicted:
     """Decompose each grid in one call; a model that takes ``lights`` gets the images of the same paint."""
-    made: list[tuple[Tensor, ...]] = []
-    none = grids.image.new_zeros(2, dtype=torch.bool)
-    for row, name in enumerate(ids):
-        image, truth = grids.image[row], (grids.reflectance[row], grids.shading[row])
-        if isinstance(named.model, PlantedFault):
-            made.append((*named.model(*truth, name), none, none[0]))
-            continue
-        lights = None
-        if has_parameter(named.model, "lights"):
-            lights = image[:, None].expand(-1, image.shape[1], *image.shape[1:]).flatten(0, 1)
-        surfaces = (truth[0].flatten(0, 1) > 0).any(1)
-        given = named, grids.frames[row], image.flatten(0, 1), surfaces, device, lights
-        layers, lost, resized = _decompose_grid(given)
-        made.append(
-            (*(layer.reshape(image.shape) for layer in layers), lost.to(none.device), resized | none[0])
-        )
-    reflectance, shading, lost, resized = map(torch.stack, zip(*made, strict=True))
-    return _Predicted(reflectance, shading, lost, lost.any(1), resized)
+    made = [_decompose_grid(named, name, grids, row, device) for row, name in enumerate(ids)]
+    return _Predicted(*map(torch.stack, zip(*made, strict=True)))
 
 
-def _decompose_grid(given: tuple[Any, ...]) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
-    """Decompose the images of one grid; only the layer that a score reads can fail it."""
+def _decompose_grid(named: NamedModel, name: str, grids: _Grids, row: int, device: str) -> tuple[Tensor, ...]:
+    """Make the fields of `_Predicted` for one grid; only the layer that a score reads can fail it."""
+    image, truth = grids.image[row], (grids.reflectance[row], grids.shading[row])
+    if isinstance(named.model, PlantedFault):
+        none = torch.zeros(2, dtype=torch.bool, device=image.device)
+        return (*named.model(*truth, name), none, none[0], none[0])
+    surfaces, lights = (truth[0].flatten(0, 1) > 0).any(1), None
+    if has_parameter(named.model, "lights"):
+        lights = image[:, None].expand(-1, image.shape[1], *image.shape[1:]).flatten(0, 1)
 
     def decompose(*layers: str) -> Decomposition:
-        return predict_decomposition(*given, layers)
+        flat = image.flatten(0, 1)
+        return predict_decomposition(named, grids.frames[row], flat, surfaces, device, lights, layers)
 
     missing = False
     try:
@@ -184,7 +176,8 @@ def _decompose_grid(given: tuple[Any, ...]) -> tuple[tuple[Tensor, Tensor], Tens
     shading = torch.full_like(found.shading, torch.nan) if missing else alone[1].shading
     lost = torch.stack([alone[0].failed.any(), alone[1].failed.any() & (not missing)])
     resized = torch.zeros_like(lost[0]) if found.resized is None else found.resized.any()
-    return (alone[0].reflectance, shading), lost, resized
+    layers = (layer.reshape(image.shape) for layer in (alone[0].reflectance, shading))
+    return (*layers, lost, lost.any(), resized)
 
 
 def _shares(predicted: _Predicted, grids: _Grids, options: LeaksOptions) -> dict[str, Tensor]:
@@ -199,6 +192,7 @@ def _shares(predicted: _Predicted, grids: _Grids, options: LeaksOptions) -> dict
         leak, others = (shares.light, paints) if layer == "reflectance" else (shares.paint, lights)
         above = leak - shares.interaction / (others - 1)
         made = {name: leak, f"{name}_above_noise": above, f"interaction_{layer}": shares.interaction}
+        made = {column: values.round(decimals=9) for column, values in made.items()}  # 1e-32 is 0
         columns |= {column: values.masked_fill(lost[:, place], 1) for column, values in made.items()}
     return {column: columns[column] for column in COLUMNS} | {"lost": lost}
 

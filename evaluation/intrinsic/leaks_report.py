@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,15 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.intrinsic.leaks import COLUMNS, CONTROLS, decompose_grids, stack_grids
-from candlelight.evaluation.report.blocks import UNDEFINED, Block, PicturesBlock, TextBlock, png_picture
-from candlelight.evaluation.report.plain_section import plain_section
+from candlelight.evaluation.report.blocks import (
+    UNDEFINED,
+    Block,
+    PicturesBlock,
+    Section,
+    TextBlock,
+    png_picture,
+)
+from candlelight.evaluation.report.plain_section import plain_section, score_bars
 from candlelight.evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import Run, on_device
@@ -36,19 +43,25 @@ READING = (
 )
 
 
+def leak_section(results: Sequence[Result], pictures: Sequence[Block]) -> Section:
+    """Report leaks on the same data, with bars of both."""
+    bars = [score_bars(results, column) for column in COLUMNS[:2]]
+    return plain_section("leaks", "Leaks of light and paint", results, pictures, bars)
+
+
 _TITLES = ("model", "light in reflectance ↓", "above noise", "interaction", "paint in shading ↓")
 
 
 def leak_lines(results: Sequence[Result]) -> list[str]:
     """Write a line for each model, and compare the first model with the user's others in both leaks."""
-    rows = [(*_TITLES, *_TITLES[2:4], "failed")]
+    rows: list[tuple[str, ...]] = [(*_TITLES, *_TITLES[2:4], "failed")]
     for result in results:
         shares = [result.scores[name] for name in (*COLUMNS[0::2], *COLUMNS[1::2])]
         cells = [_share(share.value) for share in shares]
         for place in (0, 3):
             low, high = shares[place].low, shares[place].high
             cells[place] += "" if math.isnan(low) else f" ({_share(low)} to {_share(high)})"
-        rows.append((model_name(result), *cells, f"{len(result.failed)} of {len(result.ids)}"))
+        rows.append((model_name(result), *cells, str(len(result.failed))))
     own = [result for result in results if model_name(result) not in CONTROLS]
     pairs = [compare(own[0], other, column) for other in own[1:] for column in COLUMNS[:2]]
     return [align_columns(rows), *map(str, pairs)]
@@ -67,22 +80,24 @@ def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     """
     name = run.data.ids[0]
     grids = on_device(stack_grids([run.data[0]]), run.device)
-    pictures = [
-        png_picture(_row(grids.image[0, 0]), f"Images of {name} in all lights.", "one paint in all lights"),
-        png_picture(
-            _row(grids.image[0, :, 0]), f"Images of {name} in all paints.", "all paints in one light"
-        ),
-    ]
+    rows = {f"images of {name}": (grids.image[0, 0], grids.image[0, :, 0])}
     for model in results:
         found = decompose_grids(run.scored[model], [name], grids, run.device)
-        for layer, shown in (("reflectance", found.reflectance[0, 0]), ("shading", found.shading[0, :, 0])):
-            pictures.append(png_picture(_row(shown), f"{layer} of {name} by {model}.", f"{model}: {layer}"))
-    return [TextBlock(_HOW, quiet=True), PicturesBlock(tuple(pictures), name)]
+        rows[model] = found.reflectance[0, 0], found.shading[0, :, 0]
+    blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
+    for model, pair in rows.items():
+        labels = (f"{one}, {model}" for one in ("one paint in all lights", "all paints in one light"))
+        pictures = [
+            png_picture(_row(some), f"{text}.", text) for text, some in zip(labels, pair, strict=True)
+        ]
+        blocks.append(PicturesBlock(tuple(pictures), model))
+    return blocks
 
 
 _HOW = (
-    "Reflectance is that of one paint in all lights, shading that of all paints in one light: without leaks "
-    "the pictures of a row are equal. Each is divided by its 99th percentile, and sRGB-encoded."
+    "Left: predicted reflectance of one paint in all lights. Right: predicted shading of all paints in one "
+    "light. Without leaks the pictures of a row are equal. Each is divided by its 99th percentile, and "
+    "sRGB-encoded."
 )
 
 
@@ -94,7 +109,7 @@ def _row(images: Float[Tensor, "images 3 height width"]) -> Pixels:
 
 
 LEAKS_PAGE = Page(
-    section=partial(plain_section, "leaks", "Leaks of light and paint"),
+    section=leak_section,
     reading=READING,
     needs=COLUMNS,
     pictures=leak_pictures,

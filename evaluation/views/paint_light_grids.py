@@ -1,6 +1,6 @@
 """Grids of rendered images: every paint of a scene under every light, with the true decomposition."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -70,8 +70,9 @@ def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
     if not all(columns.values()):
         told = [", ".join(factors[c] for c in some) or "none" for some in columns.values()]
         raise InputError(
-            f"{named.identity.name}: expected a factor that changes the paint alone and one that changes the "
-            f"light alone, as in the recipe paints-and-lights, got {told[0]} and {told[1]}"
+            f"{named.identity.name}: expected factors that change the paint alone and factors that change "
+            f"the light alone, as in the recipe paints-and-lights, got {told[0]} for the paint and {told[1]} "
+            "for the light"
         )
     rest = [c for c, role in enumerate(roles) if role not in columns]
     cells: dict[Any, dict[Any, int]] = {}
@@ -81,14 +82,14 @@ def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
     units = [unit for unit, _ in cells]
     found = []
     for (unit, key), rows in cells.items():
-        told = "/".join([unit, *(f"{factors[c]}={v:g}" for c, v in zip(rest, key, strict=True))])
-        name = unit if units.count(unit) == 1 else told
+        others = [f"{factors[c]}={value:g}" for c, value in zip(rest, key, strict=True)]
+        name = unit if units.count(unit) == 1 else "/".join([unit, *others])
         paints, lights = (sorted({cell[axis] for cell in rows}) for axis in (0, 1))
         if len(paints) < 2 or len(lights) < 2 or len(rows) < len(paints) * len(lights):
             raise InputError(
-                f"{named.identity.name}: `{name}`: expected an image of each paint in each light, at least two of "
-                f"both, got {len(rows)} of {len(paints)} x {len(lights)}; render the missing ones, or choose "
-                "whole grids"
+                f"{named.identity.name}: `{name}`: expected an image of each paint in each light, two or "
+                f"more of both, got {len(rows)} of {len(paints)} x {len(lights)}; render the missing, or "
+                "choose whole grids"
             )
         found.append(_Grid(name, unit, tuple(tuple(rows[p, light] for light in lights) for p in paints)))
     return tuple(found)
@@ -104,13 +105,13 @@ def _role(named: FrameRows, column: int) -> str | None:
     return None
 
 
-def _stack(frames: Sequence[DecomposedImage] | Any, grid: _Grid) -> GridImages:
+def _stack(frames: ChosenRows[DecomposedImage], grid: _Grid) -> GridImages:
     import torch
 
     items = [frames[row] for rows in grid.rows for row in rows]
-    shape = len(grid.rows), len(grid.rows[0])
-    layers: Mapping[str, Tensor] = {
-        name: torch.stack([getattr(item, name) for item in items]).unflatten(0, shape)
+    shape = len(grid.rows), len(grid.rows[0]), *items[0].image.shape
+    layers = {
+        name: torch.stack([getattr(item, name) for item in items]).reshape(shape)
         for name in ("image", "reflectance", "shading")
     }
     known = [
