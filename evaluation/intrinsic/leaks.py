@@ -206,13 +206,11 @@ def _results(run: Run[LeaksOptions], measured: Measured) -> dict[str, Result]:
         columns = {column: tuple(rows[name][column].tolist()) for column in COLUMNS}
         failed = tuple(ids[row] for row in rows[name]["lost"].any(1).nonzero().flatten().tolist())
         details = run.notes(name)
-        for layer in PREDICTED_LAYERS:
-            count = int(rows[name][f"interaction_{layer}"].isnan().sum())
-            if count:
-                text = (
-                    f"`{name}`: the {layer} of {count} of {len(ids)} grids is constant or missing: no shares"
-                )
-                details = {"notes": [*details.get("notes", []), text]}
+        counts = {layer: int(rows[name][f"interaction_{layer}"].isnan().sum()) for layer in LEAK}
+        lost = [f"{layer} in {count} of {len(ids)} grids" for layer, count in counts.items() if count]
+        if lost:
+            text = f"`{name}`: no shares, as the layer is constant or missing: {', '.join(lost)}"
+            details = {"notes": [*details.get("notes", []), text]}
         results[name] = MeanResult(run.provenance(name), ids, groups, columns, failed, details, _RANGES)
     return results
 

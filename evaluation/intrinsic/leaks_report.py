@@ -101,7 +101,7 @@ _HOW = (
 )
 
 
-def _row(images: Float[Tensor, "images 3 height width"]) -> Pixels:
+def _row(images: Float[Tensor, "images 3 rows columns"]) -> Pixels:
     """Join images, each divided by its 99th percentile."""
     white = [float(np.quantile(np.nan_to_num(image.cpu().numpy()), 0.99)) for image in images]
     tiles = [linear_pixels(image.cpu() / max(most, 1e-6)) for image, most in zip(images, white, strict=True)]
