@@ -80,17 +80,15 @@ def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     """
     name = run.data.ids[0]
     grids = on_device(stack_grids([run.data[0]]), run.device)
-    rows = {f"images of {name}": (grids.image[0, 0], grids.image[0, :, 0])}
+    rows = {name: ("image", grids.image[0, 0], "image", grids.image[0, :, 0])}
     for model in results:
         found = decompose_grids(run.scored[model], [name], grids, run.device)
-        rows[model] = found.reflectance[0, 0], found.shading[0, :, 0]
+        rows[model] = "reflectance", found.reflectance[0, 0], "shading", found.shading[0, :, 0]
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
-    for model, pair in rows.items():
-        labels = (f"{one}, {model}" for one in ("one paint in all lights", "all paints in one light"))
-        pictures = [
-            png_picture(_row(some), f"{text}.", text) for text, some in zip(labels, pair, strict=True)
-        ]
-        blocks.append(PicturesBlock(tuple(pictures), model))
+    for label, (left, lit, right, painted) in rows.items():
+        shown = {f"{left} in all lights": lit, f"{right} in all paints": painted}
+        pictures = (png_picture(_row(some), f"{text}, {label}.", text) for text, some in shown.items())
+        blocks.append(PicturesBlock(tuple(pictures), label))
     return blocks
 
 
