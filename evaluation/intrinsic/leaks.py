@@ -19,7 +19,7 @@ from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS, MissingLa
 from candlelight.evaluation.run.named_models import Decomposition, predict_decomposition
 from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import join_steps
-from candlelight.evaluation.views import GridImages, open_data
+from candlelight.evaluation.views import PaintLightGrid, open_data
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError
@@ -96,7 +96,7 @@ def variance_shares(
     return VarianceShares(*(sums / total).masked_fill(~varies, torch.nan).to(result_dtype(prediction)))
 
 
-CONTROLS = {
+LEAK_CONTROLS = {
     "truth": PlantedFault(),
     "leak 10 %": PlantedFault(leak=0.1),
     "leak 50 %": PlantedFault(leak=0.5),
@@ -104,11 +104,11 @@ CONTROLS = {
     "noise 10 %": PlantedFault(noise=0.1),
     "constant": PlantedFault(constant=True),
 }
-LEAK = {"reflectance": "light_in_reflectance", "shading": "paint_in_shading"}
+LEAK_OF = {"reflectance": "light_in_reflectance", "shading": "paint_in_shading"}
 COLUMNS = (
-    *LEAK.values(),
-    *(f"{name}_above_noise" for name in LEAK.values()),
-    *(f"interaction_{layer}" for layer in LEAK),
+    *LEAK_OF.values(),
+    *(f"{name}_above_noise" for name in LEAK_OF.values()),
+    *(f"interaction_{layer}" for layer in LEAK_OF),
 )
 
 
@@ -138,7 +138,7 @@ def _open_grids(choice: Mapping[str, Any], options: LeaksOptions, models: object
     return open_data("grids", **choice, leave_edges=options.leave_edges)
 
 
-def stack_grids(items: Sequence[GridImages]) -> _Grids:
+def stack_grids(items: Sequence[PaintLightGrid]) -> _Grids:
     """Stack grids of equal shape."""
     names = ("image", "reflectance", "shading", "mask")
     layers = {name: torch.stack([getattr(item, name) for item in items]) for name in names}
@@ -185,7 +185,7 @@ def _shares(predicted: _Predicted, grids: _Grids, options: LeaksOptions) -> dict
     paints, lights = grids.image.shape[1:3]
     columns: dict[str, Tensor] = {}
     lost = predicted.lost.clone()
-    for place, (layer, name) in enumerate(LEAK.items()):
+    for place, (layer, name) in enumerate(LEAK_OF.items()):
         inside = torch.where(grids.mask[:, None, None, None], predicted[place], 0)
         lost[:, place] |= (inside.sum((3, 4, 5)) <= 0).flatten(1).any(1)  # an image without a scale
         shares = variance_shares(predicted[place], grids.mask, options.floor)
@@ -205,13 +205,12 @@ def _results(run: Run[LeaksOptions], measured: Measured) -> dict[str, Result]:
     for name in run.scored:
         columns = {column: tuple(rows[name][column].tolist()) for column in COLUMNS}
         failed = tuple(ids[row] for row in rows[name]["lost"].any(1).nonzero().flatten().tolist())
-        details = run.notes(name)
-        counts = {layer: int(rows[name][f"interaction_{layer}"].isnan().sum()) for layer in LEAK}
+        counts = {layer: int(rows[name][f"interaction_{layer}"].isnan().sum()) for layer in LEAK_OF}
         lost = [f"{layer} in {count} of {len(ids)} grids" for layer, count in counts.items() if count]
-        if lost:
-            text = f"`{name}`: no shares, as the layer is constant or missing: {', '.join(lost)}"
-            details = {"notes": [*details.get("notes", []), text]}
-        results[name] = MeanResult(run.provenance(name), ids, groups, columns, failed, details, _RANGES)
+        told = f"`{name}`: no shares, as the layer is constant or missing: {', '.join(lost)}"
+        notes = [*run.notes(name).get("notes", []), *([told] if lost else [])]
+        about = run.provenance(name)
+        results[name] = MeanResult(about, ids, groups, columns, failed, {"notes": notes}, _RANGES)
     return results
 
 
@@ -224,7 +223,7 @@ LEAKS = Evaluation(
     reads=replace(DECOMPOSITIONS, open=_open_grids, prepare=stack_grids, predict=decompose_grids),
     measure=_shares,
     summarise=_results,
-    controls=CONTROLS,
+    controls=LEAK_CONTROLS,
     ranges=_RANGES,
     page="candlelight.evaluation.intrinsic.leaks_report:LEAKS_PAGE",
 )

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.record import Page
-from candlelight.evaluation.intrinsic.leaks import COLUMNS, CONTROLS, decompose_grids, stack_grids
+from candlelight.evaluation.intrinsic.leaks import COLUMNS, LEAK_CONTROLS, decompose_grids, stack_grids
 from candlelight.evaluation.report.blocks import (
     UNDEFINED,
     Block,
@@ -62,7 +62,7 @@ def leak_lines(results: Sequence[Result]) -> list[str]:
             low, high = shares[place].low, shares[place].high
             cells[place] += "" if math.isnan(low) else f" ({_share(low)} to {_share(high)})"
         rows.append((model_name(result), *cells, str(len(result.failed))))
-    own = [result for result in results if model_name(result) not in CONTROLS]
+    own = [result for result in results if model_name(result) not in LEAK_CONTROLS]
     pairs = [compare(own[0], other, column) for other in own[1:] for column in COLUMNS[:2]]
     return [align_columns(rows), *map(str, pairs)]
 

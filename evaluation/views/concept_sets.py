@@ -134,6 +134,11 @@ def find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:
     return "albedo" if one.layers.get("albedo") != other.layers.get("albedo") else None
 
 
+def same_view(one: Metadata, other: Metadata) -> bool:
+    """Tell whether two frames show the same objects at the same places through the same camera."""
+    return one.camera == other.camera and _poses(one) == _poses(other)
+
+
 def _materials(metadata: Metadata) -> list[Any]:
     return [
         (record.material, record.base_color, [(part.material, part.base_color) for part in record.parts])

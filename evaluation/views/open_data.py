@@ -83,7 +83,8 @@ def open_data(
     ``moved``            `MovedRows`, `MovedImages`        none; `MovedOptions`: ``transforms``
     ``counterfactuals``  `CounterfactualRows`,             none
                          `CounterfactualImages`
-    ``grids``            `GridRows`, `GridImages`          none; `DecompositionOptions`
+    ``grids``            `PaintLightGrids`,                none; `DecompositionOptions`
+                         `PaintLightGrid`
     ===================  ================================  ================================================
 
     Images are float32 [3, height, width], sRGB-encoded in [0, 1]; the fields of other items are described

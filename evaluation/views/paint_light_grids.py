@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Bool, Float32
 
-from candlelight.evaluation.views.concept_sets import find_varies
+from candlelight.evaluation.views.concept_sets import find_varies, same_view
 from candlelight.evaluation.views.intrinsic_contents import DECOMPOSITION_CONTENT
 from candlelight.evaluation.views.named_rows import ChosenRows, FrameRows, name_items
 from candlelight.evaluation.views.view_types import ConceptSet, DecomposedImage, Tensor
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 
 @dataclass(frozen=True, eq=False)
-class GridImages:
+class PaintLightGrid:
     """Images of one scene in each of its paints under each of its lights, scene-linear Rec.709.
 
     Attributes:
@@ -41,8 +41,8 @@ class _Grid(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GridRows(ChosenRows[GridImages]):
-    """A view of grids: `View` of `GridImages`; ``views`` holds the view of the single frames.
+class PaintLightGrids(ChosenRows[PaintLightGrid]):
+    """A view of grids: `View` of `PaintLightGrid`; ``views`` holds the view of the single frames.
 
     Frames of one unit form a grid if they differ in nothing but factors that change the light alone and
     factors that change materials alone, as the metadata of two frames tell.
@@ -51,11 +51,11 @@ class GridRows(ChosenRows[GridImages]):
     views: tuple[ChosenRows[DecomposedImage], ...]
 
 
-def _grids(named: FrameRows, read: Callable[[int], DecomposedImage], options: Any) -> GridRows:
+def _grids(named: FrameRows, read: Callable[[int], DecomposedImage], options: Any) -> PaintLightGrids:
     frames = DECOMPOSITION_CONTENT.view(named, read, options)
     grids = _find_grids(named)
     rows = name_items(frames.identity, grids)
-    return GridRows(rows, lambda number: _stack(frames, grids[number]), (frames,))
+    return PaintLightGrids(rows, lambda number: _stack(frames, grids[number]), (frames,))
 
 
 def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
@@ -101,14 +101,16 @@ def _role(named: FrameRows, column: int) -> str | None:
     for row, (unit, values) in enumerate(zip(named.groups, named.table.tolist(), strict=True)):
         other = first.setdefault((unit, *values[:column], *values[column + 1 :]), row)
         if values[column] != named.table[other, column]:
-            return find_varies(named, [ConceptSet({}, (other, row))])
+            pair = (named.reader.metadata(named.numbers[number]) for number in (other, row))
+            return find_varies(named, [ConceptSet({}, (other, row))]) if same_view(*pair) else None
     return None
 
 
-def _stack(frames: ChosenRows[DecomposedImage], grid: _Grid) -> GridImages:
+def _stack(frames: ChosenRows[DecomposedImage], grid: _Grid) -> PaintLightGrid:
     import torch
 
-    items = [frames[row] for rows in grid.rows for row in rows]
+    numbers = [row for rows in grid.rows for row in rows]
+    items = [frames[row] for row in numbers]
     shape = len(grid.rows), len(grid.rows[0]), *items[0].image.shape
     layers = {
         name: torch.stack([getattr(item, name) for item in items]).reshape(shape)
@@ -117,8 +119,13 @@ def _stack(frames: ChosenRows[DecomposedImage], grid: _Grid) -> GridImages:
     known = [
         item.mask if item.shading_known is None else item.mask & item.shading_known.all(0) for item in items
     ]
-    ids = tuple(frames.ids[row] for rows in grid.rows for row in rows)
-    return GridImages(**layers, mask=torch.stack(known).all(0), frames=ids)
+    mask = torch.stack(known).all(0)
+    if not bool(mask.any()):
+        raise InputError(
+            f"{frames.identity.name}: `{grid.id}`: no pixel has a known truth in all images; "
+            f"choose a smaller {argument('leave_edges')}"
+        )
+    return PaintLightGrid(**layers, mask=mask, frames=tuple(frames.ids[row] for row in numbers))
 
 
 GRIDS = replace(

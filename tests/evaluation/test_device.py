@@ -33,9 +33,9 @@ from candlelight.evaluation.views import (
     ConceptSet,
     CounterfactualImages,
     DecomposedImage,
-    GridImages,
     JudgedImage,
     MovedImages,
+    PaintLightGrid,
     PartImage,
     RatedPair,
     RegionImage,
@@ -165,10 +165,10 @@ def painted(row: int) -> RegionImage:
     )
 
 
-def gridded(row: int) -> GridImages:
+def gridded(row: int) -> PaintLightGrid:
     layers = [drawn(100 * place + row, 2, 3, 3, HEIGHT, WIDTH) for place in range(3)]
     mask = drawn(row, HEIGHT, WIDTH) > 0.3
-    return GridImages(*layers, mask, tuple(f"{row}-{cell}" for cell in range(6)))
+    return PaintLightGrid(*layers, mask, tuple(f"{row}-{cell}" for cell in range(6)))
 
 
 def parts_of(row: int) -> dict[str, Tensor]:

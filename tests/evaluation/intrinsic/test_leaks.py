@@ -11,7 +11,7 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic import variance_shares
 from candlelight.evaluation.intrinsic.leaks import COLUMNS
 from candlelight.evaluation.models import constant_shading
-from candlelight.evaluation.views import GridImages, open_data
+from candlelight.evaluation.views import PaintLightGrid, open_data
 from tests.evaluation.noise_frames import write_frames
 from tests.refusals import refused
 
@@ -23,14 +23,14 @@ REFLECTANCE, SHADING = (
 )
 
 
-def grid(seed: int) -> GridImages:
+def grid(seed: int) -> PaintLightGrid:
     """Draw a scene whose reflectance depends on the paint alone, and its shading on the light alone."""
     rng = torch.Generator().manual_seed(seed)
     shape = PAINTS, LIGHTS, 3, HEIGHT, WIDTH
     reflectance = (0.1 + 0.8 * torch.rand(PAINTS, 1, *shape[2:], generator=rng)).expand(shape).contiguous()
     shading = (0.2 + 2 * torch.rand(1, LIGHTS, *shape[2:], generator=rng)).expand(shape).contiguous()
     frames = tuple(f"{seed}-{cell}" for cell in range(PAINTS * LIGHTS))
-    return GridImages(reflectance * shading, reflectance, shading, MASK[0], frames)
+    return PaintLightGrid(reflectance * shading, reflectance, shading, MASK[0], frames)
 
 
 @pytest.fixture
@@ -198,10 +198,18 @@ def test_frames_of_a_unit_form_a_grid(tmp_path):
     assert torch.equal(item.mask, torch.stack([(frame.reflectance > 0).all(0) for frame in frames]).all(0))
 
 
+def moved(name, index, metadata):
+    """Let the factor `color` move the camera too."""
+    rows = tuple(tuple(float(place == index // 3 + 1) for place in range(row, row + 4)) for row in range(4))
+    camera = metadata.camera.model_copy(update={"world_to_camera": rows})
+    return lit(name, index, metadata).model_copy(update={"camera": camera})
+
+
 @pytest.mark.parametrize(
     ("change", "rows", "message"),
     [
         (lit, "0:5", "demo: `scene`: expected an image of each paint in each light, .*, got 5 of 2 x 3"),
+        (moved, None, "demo: expected factors .*, got none for the paint and size for the light"),
         (
             painted,
             None,
@@ -213,3 +221,10 @@ def test_frames_that_are_no_grid_are_refused(tmp_path, change, rows, message):
     write_grids(tmp_path, change)
     with refused(message):
         open_data("grids", tmp_path, rows=rows)
+
+
+def test_a_grid_without_a_pixel_is_refused(tmp_path):
+    write_grids(tmp_path)
+    view = open_data("grids", tmp_path, leave_edges=20)
+    with refused("demo: `scene`: no pixel has a known truth in all images; choose a smaller `leave_edges`"):
+        view[0]
