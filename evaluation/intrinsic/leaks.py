@@ -165,19 +165,24 @@ def _decompose_grid(named: NamedModel, name: str, grids: _Grids, row: int, devic
         flat = image.flatten(0, 1)
         return predict_decomposition(named, grids.frames[row], flat, surfaces, device, lights, layers)
 
-    missing = False
+    def alone(layer: str) -> Decomposition | None:
+        try:
+            return decompose(layer)
+        except MissingLayer:
+            return None
+
     try:
-        found = decompose(*PREDICTED_LAYERS)
+        both = decompose(*PREDICTED_LAYERS)
+        found = [both, both] if not bool(both.failed.any()) else [alone(layer) for layer in PREDICTED_LAYERS]
     except MissingLayer:
-        found, missing = decompose(PREDICTED_LAYERS[0]), True
-    alone = [found, found]
-    if not missing and bool(found.failed.any()):  # else a failed layer empties the other one
-        alone = [decompose(layer) for layer in PREDICTED_LAYERS]
-    shading = torch.full_like(found.shading, torch.nan) if missing else alone[1].shading
-    lost = torch.stack([alone[0].failed.any(), alone[1].failed.any() & (not missing)])
-    resized = torch.zeros_like(lost[0]) if found.resized is None else found.resized.any()
-    layers = (layer.reshape(image.shape) for layer in (alone[0].reflectance, shading))
-    return (*layers, lost, lost.any(), resized)
+        found = [alone(layer) for layer in PREDICTED_LAYERS]
+        if not any(found):
+            raise
+    missing, none = torch.full_like(image, torch.nan), torch.tensor(False, device=image.device)
+    layers = [missing if one is None else one[:2][place] for place, one in enumerate(found)]
+    lost = torch.stack([none if one is None else one.failed.any() for one in found])
+    resized = [none if one is None or one.resized is None else one.resized.any() for one in found]
+    return (*(layer.reshape(image.shape) for layer in layers), lost, lost.any(), resized[0] | resized[1])
 
 
 def _shares(predicted: _Predicted, grids: _Grids, options: LeaksOptions) -> dict[str, Tensor]:
