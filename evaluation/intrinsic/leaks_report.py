@@ -28,8 +28,8 @@ from candlelight.loaders.looking.layer_pixels import Pixels
 
 READING = (
     TextBlock(
-        "Leaks, over grids in which every paint of a scene is seen in every light: the share of the variance "
-        "of log reflectance that the light explains, and of log shading that the paint explains."
+        "Over grids of all paints of a scene in all lights: the share of the variance of log reflectance "
+        "that the light explains, and of log shading that the paint explains."
     ),
     TextBlock(
         "↓ Lower is better; 0 and 0 are ideal. The controls are made of the truth: `leak 10 %` is R S^0.1 "
@@ -49,12 +49,11 @@ def leak_section(results: Sequence[Result], pictures: Sequence[Block]) -> Sectio
     return plain_section("leaks", "Leaks of light and paint", results, pictures, bars)
 
 
-_TITLES = ("model", "light in reflectance ↓", "above noise", "interaction", "paint in shading ↓")
-
-
 def leak_lines(results: Sequence[Result]) -> list[str]:
     """Write a line for each model, and compare the first model with the user's others in both leaks."""
-    rows: list[tuple[str, ...]] = [(*_TITLES, *_TITLES[2:4], "failed")]
+    rest = "above noise", "interaction"
+    titles = "model", "light in reflectance ↓", *rest, "paint in shading ↓", *rest, "failed"
+    rows: list[tuple[str, ...]] = [titles]
     for result in results:
         shares = [result.scores[name] for name in (*COLUMNS[0::2], *COLUMNS[1::2])]
         cells = [_share(share.value) for share in shares]
@@ -68,7 +67,7 @@ def leak_lines(results: Sequence[Result]) -> list[str]:
 
 
 def _share(value: float) -> str:
-    return UNDEFINED if math.isnan(value) else f"{abs(value) if abs(value) < 5e-5 else value:.4f}"
+    return UNDEFINED if math.isnan(value) else f"{round(value, 4) + 0:.4f}"  # not -0.0000
 
 
 def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
@@ -94,8 +93,7 @@ def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
 
 _HOW = (
     "Left: predicted reflectance of one paint in all lights. Right: predicted shading of all paints in one "
-    "light. Without leaks the pictures of a row are equal. Each is divided by its 99th percentile, and "
-    "sRGB-encoded."
+    "light. Without leaks a row has equal pictures. Each is divided by its 99th percentile."
 )
 
 

@@ -116,10 +116,7 @@ def _stack(frames: ChosenRows[DecomposedImage], grid: _Grid) -> PaintLightGrid:
         name: torch.stack([getattr(item, name) for item in items]).reshape(shape)
         for name in ("image", "reflectance", "shading")
     }
-    known = [
-        item.mask if item.shading_known is None else item.mask & item.shading_known.all(0) for item in items
-    ]
-    mask = torch.stack(known).all(0)
+    mask = torch.stack([item.mask & (item.reflectance > 0).all(0) for item in items]).all(0)
     if not bool(mask.any()):
         raise InputError(
             f"{frames.identity.name}: `{grid.id}`: no pixel has a known truth in all images; "
