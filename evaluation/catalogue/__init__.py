@@ -37,6 +37,7 @@ CATALOGUE = {
     "saw": Entry(f"{_INTRINSIC}.intrinsic_records:SAW_PRECISION", intrinsic.SAWOptions, "saw_ap"),
     "maw": Entry(f"{_INTRINSIC}.intrinsic_records:MAW_ERROR", intrinsic.MAWOptions, "maw"),
     "constancy": Entry(f"{_INTRINSIC}.intrinsic_records:CONSTANCY", intrinsic.ConstancyOptions, "constancy"),
+    "leaks": Entry(f"{_INTRINSIC}.leaks:LEAKS", intrinsic.LeaksOptions, "leaks"),
     "methods": Entry(f"{_INTRINSIC}.score_methods:METHODS_OF_2009", intrinsic.MethodsOptions, "lmse"),
     "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),
     "csm": Entry(f"{_CONCEPTS}.score_csm:CONCEPT_SENSITIVITY", concepts.CSMOptions, "csm"),

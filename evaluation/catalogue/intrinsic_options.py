@@ -116,6 +116,28 @@ class ConstancyOptions:
 
 
 @dataclass(frozen=True)
+class LeaksOptions:
+    """Measure how much light leaks into reflectance and how much paint into shading, over grids of both.
+
+    DATA has every paint of a scene under every light, as the recipe paints-and-lights renders them. The
+    controls are made of the truth, with leaks and noise of known size (docs/leaks.md).
+
+    \b
+    candlelight evaluate leaks paints-and-lights --model retinex --model weiss --report leaks.html
+    """
+
+    files: ClassVar[Files] = PREDICTIONS
+    leave_edges: Annotated[
+        int, At(least=0), Help("Leave out pixels as near as this to an edge between objects.")
+    ] = 2
+    floor: Annotated[
+        float,
+        At(above=0, below=1),
+        Help("Smallest value whose logarithm is taken, as a share of the mean of its image."),
+    ] = 1e-3
+
+
+@dataclass(frozen=True)
 class MethodsOptions:
     """Run the benchmark of Grosse et al. 2009: its methods on DATA, ranked, beside models.
 

@@ -1,7 +1,7 @@
 """Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights.
 
-The records `LMSE`, `WHDR`, `SAW_PRECISION`, `MAW_ERROR` and `CONSTANCY` score models by them; an evaluation
-of one's own reads images with their decomposition by `DECOMPOSITIONS`.
+The records `LMSE`, `WHDR`, `SAW_PRECISION`, `MAW_ERROR`, `CONSTANCY` and `LEAKS` score models by them; an
+evaluation of one's own reads images with their decomposition by `DECOMPOSITIONS`.
 """
 
 from candlelight.loaders.errors import require_module
@@ -27,6 +27,9 @@ from candlelight.evaluation.intrinsic.judgements import count_smooth as count_sm
 from candlelight.evaluation.intrinsic.judgements import saw_average_precision as saw_average_precision
 from candlelight.evaluation.intrinsic.judgements import saw_curve as saw_curve
 from candlelight.evaluation.intrinsic.judgements import whdr as whdr
+from candlelight.evaluation.intrinsic.leaks import LEAKS as LEAKS
+from candlelight.evaluation.intrinsic.leaks import VarianceShares as VarianceShares
+from candlelight.evaluation.intrinsic.leaks import variance_shares as variance_shares
 from candlelight.evaluation.intrinsic.lmse import geometric_mean as geometric_mean
 from candlelight.evaluation.intrinsic.lmse import lmse as lmse
 from candlelight.evaluation.intrinsic.lmse import lmse_barron as lmse_barron

@@ -62,6 +62,9 @@ class Fingerprint:
             for key in sorted(value):
                 self._hash.update(str(key).encode() + b"\0")
                 self._add(value[key])
+        elif isinstance(value, tuple):
+            for part in value:
+                self._add(part)
         elif isinstance(value, np.ndarray):
             self._add(torch.from_numpy(np.array(value, order="C")))
         elif value is None or isinstance(value, str | bytes | int | float):

@@ -30,11 +30,12 @@ from candlelight.evaluation.views.named_rows import (
     name_frames,
     open_frame_rows,
 )
+from candlelight.evaluation.views.paint_light_grids import GRIDS
 from candlelight.evaluation.views.view_types import DataIdentity
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 
-_OfFrames = Literal["moved", "counterfactuals"]
+_OfFrames = Literal["moved", "counterfactuals", "grids"]
 _OfImages = Literal["images", "factors", "parts", "pairs", "concepts"]
 ContentKind = Literal["decompositions", "judgements", "regions", _OfImages, _OfFrames]
 CONTENTS: dict[ContentKind, Content] = {
@@ -48,6 +49,7 @@ CONTENTS: dict[ContentKind, Content] = {
     "images": IMAGES,
     "moved": MOVED,
     "counterfactuals": COUNTERFACTUALS,
+    "grids": GRIDS,
 }
 
 
@@ -81,6 +83,8 @@ def open_data(
     ``moved``            `MovedRows`, `MovedImages`        none; `MovedOptions`: ``transforms``
     ``counterfactuals``  `CounterfactualRows`,             none
                          `CounterfactualImages`
+    ``grids``            `PaintLightGrids`,                none; `DecompositionOptions`
+                         `PaintLightGrid`
     ===================  ================================  ================================================
 
     Images are float32 [3, height, width], sRGB-encoded in [0, 1]; the fields of other items are described

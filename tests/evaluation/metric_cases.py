@@ -99,6 +99,7 @@ from candlelight.evaluation.intrinsic import (
     si_mse,
     ssim,
     ssim_padded,
+    variance_shares,
     whdr,
 )
 from candlelight.evaluation.intrinsic.masked import is_failed
@@ -325,6 +326,7 @@ BY_ROW: Cases = {
         lambda one, truth: [material_variation(one), chroma_drift(one), chroma_retention(one, truth)],
         (0.1 + drawn(4, 3, 6, 3), COLOURS[1]),
     ),
+    "variance_shares": (variance_shares, (0.1 + drawn(4, 3, 4, 3, 6, 7), drawn(4, 6, 7) > 0.3)),
     "count_smooth": (_smooth, (PAIR[0], (SOFT * 3).long(), PAIR[1].clamp(max=1))),
     "causal_effects": (causal_effects, (drawn(4, 3), drawn(4, 2, 3, seed=1))),
     "region_density": (region_density, (GRAY[0], PARTS)),

@@ -11,6 +11,7 @@ from tests.evaluation.commands.test_command_contract import CODE
 from tests.evaluation.commands.test_intrinsic_commands import write_objects
 from tests.evaluation.commands.test_perception_command import write_turned
 from tests.evaluation.commands.test_tcav_command import write_pictures
+from tests.evaluation.intrinsic.test_leaks import write_grids
 from tests.evaluation.test_pages import write_raid
 from tests.loaders.public.copies import write_maw, write_multi_illumination
 
@@ -21,6 +22,7 @@ COMMANDS = {
     "saw": f"noise --set negatives {SPLIT} --model retinex",
     "maw": f"maw:maw {SPLIT} --model retinex",
     "constancy": f"multi-illumination:lit --split all {SPLIT} --model retinex",
+    "leaks": f"grids {SPLIT} --model retinex",
     "methods": "mit:objects --split all --methods BAS,GR-RET,W",
     "protocols": f"noise --set negatives {SPLIT} --model retinex",
     "csm": f"noise --set tabletop_test {SPLIT} --albedo albedo --illumination none "
@@ -50,6 +52,7 @@ def data(tmp_path_factory, noise_frames):
     write_multi_illumination(folder / "lit")
     write_raid(folder / "raid")
     write_turned(folder / "turned")
+    write_grids(folder / "grids")
     write_pictures(folder)
     (folder / "own.py").rename(folder / "tcav.py")
     (folder / "own.py").write_text(CODE)
