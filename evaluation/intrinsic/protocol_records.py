@@ -401,12 +401,10 @@ def ordinal_input(item: DecomposedImage) -> DecomposedImage:
     height, width = item.mask.shape
     longer = max(height, width)
     size = [max(1, round(side * ARAP_SIDE / longer)) for side in (height, width)]
-    inside = item.mask.to(torch.float32)[None]
     known = torch.where(item.mask, item.reflectance, 0.0), torch.where(item.mask, item.shading, 0.0)
-    image, reflectance, shading, inside = (
-        interpolate(layer[None], size, mode="bilinear", antialias=True)[0]
-        for layer in (item.image, *known, inside)
-    )
+    layers = item.image, *known, item.mask.to(torch.float32)[None]
+    resized = interpolate(torch.cat(layers)[None], size, mode="bilinear", antialias=True)[0]
+    image, reflectance, shading, inside = resized.split([len(layer) for layer in layers])
     light = torch.where(reflectance > 0, image / reflectance, 0.0)
     weights = light.new_tensor(BRIGHTNESS)[:, None, None]
     white = (reflectance * (weights * light).sum(0)).clamp(0, 1)
