@@ -404,7 +404,7 @@ def ordinal_input(item: DecomposedImage) -> DecomposedImage:
     known = torch.where(item.mask, item.reflectance, 0.0), torch.where(item.mask, item.shading, 0.0)
     layers = item.image, *known, item.mask.to(torch.float32)[None]
     resized = interpolate(torch.cat(layers)[None], size, mode="bilinear", antialias=True)[0]
-    image, reflectance, shading, inside = resized.split([len(layer) for layer in layers])
+    image, reflectance, shading, inside = torch.split(resized, [len(layer) for layer in layers])
     light = torch.where(reflectance > 0, image / reflectance, 0.0)
     weights = light.new_tensor(BRIGHTNESS)[:, None, None]
     white = (reflectance * (weights * light).sum(0)).clamp(0, 1)

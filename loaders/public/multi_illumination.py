@@ -30,6 +30,7 @@ SOURCE = PublicSource(
 INTRINSICS = PublicSource("https://github.com/compphoto/MIDIntrinsics (midi_{train,test}_albedo.zip)")
 _DIRECTIONS = 25
 _PROBE_BORDER = 5  # pixels at the rim of the gray probe that may show the room
+_BRIGHTEST = 1e30  # in place of infinity
 _PROBE_SEEN = 0.01  # a pixel of the probe has a channel above this
 # Directions in which the flash is visible itself, or lights the scene from behind the camera.
 FRONTAL = (2, 3, 19, 20, 21, 22, 24)
@@ -177,7 +178,7 @@ class MIDIntrinsics(PublicSamples):
     * ``reflectance``: float32 [3, H, W], one albedo for all directions of a scene, linear, in a scale of its
       own;
     * ``shading``: float32 [3, H, W], image / reflectance, 0 outside the mask;
-    * ``mask``: bool [H, W], where the reflectance is above 0 in all channels.
+    * ``mask``: bool [H, W], where the reflectance is above 0 in all channels, and no value is NaN.
 
     White light: red and blue are multiplied so that the median of the gray probe, without its rim, is gray.
     Scale: the 90th percentile of the brightness becomes 0.8 after the power 1/2.2, which is not applied.
@@ -225,11 +226,11 @@ class MIDIntrinsics(PublicSamples):
         probe = folder / "probes" / f"dir_{item['direction']}_gray256.exr"
         gray = _probe_colour(read_exr(probe, SOURCE), probe)
         photograph = np.moveaxis(item["image"].numpy(), 0, 2)
-        white = photograph.astype(np.float64) * (gray[1] / gray)
+        white = np.nan_to_num(photograph.astype(np.float64) * (gray[1] / gray), posinf=_BRIGHTEST)
         image = (tone_factor(white) * white).clip(0, 1).astype(np.float32)
         albedo = read_exr(folder / "albedo.exr", INTRINSICS)
         same_size({"image": image, "albedo": albedo}, str(folder / "albedo.exr"))
-        known = (albedo > 0).all(axis=-1) & np.isfinite(albedo).all(axis=-1)
+        known = ((albedo > 0) & np.isfinite(albedo) & ~np.isnan(photograph)).all(axis=-1)
         shading = np.divide(image, albedo, out=np.zeros_like(image), where=known[..., None])
         reflectance = np.where(np.isfinite(albedo), albedo, 0)
         layers = {"image": image, "reflectance": reflectance, "shading": shading, "mask": known}

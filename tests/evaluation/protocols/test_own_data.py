@@ -150,10 +150,16 @@ def truth_of_maw(made: Any, root: Path) -> Truth:
     return {name: (wall, np.ones_like(wall)) for name in names}
 
 
+def truth_of_mid(made: Any, root: Path) -> Truth:
+    made.write_midintrinsics(root)
+    rows = [(scene, direction) for scene in made.MID_SCENES for direction in range(25)]
+    return {f"{scene}/dir_{direction}": made.mid_truth(scene, direction)[1:] for scene, direction in rows}
+
+
 WRITE: dict[str, Callable[[Any, Path], Truth]] = {
     **{"mit": truth_of_mit, "arap": truth_of_arap, "hypersim": truth_of_hypersim, "sintel": truth_of_sintel},
     **{"interiorverse": truth_of_interiorverse, "stanford-orb": truth_of_orb, "iiw": truth_of_iiw},
-    **{"saw": truth_of_saw, "maw": truth_of_maw},
+    **{"saw": truth_of_saw, "maw": truth_of_maw, "midintrinsics": truth_of_mid},
 }
 
 
@@ -176,7 +182,8 @@ def write_layer(folder: Path, kind: str, layer: str, name: str, values: ndarray)
     path = folder / layer / f"{name}.{kind.rstrip('168')}"
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "exr":
-        write_exr(path, values.astype(np.float32))
+        stored = values.astype(np.float32)
+        write_exr(path, stored if stored.ndim == 3 else {"Y": stored})
     elif kind == "npy":
         np.save(path, values.astype(np.float32))
     else:
@@ -252,6 +259,15 @@ def test_the_perfect_prediction_has_the_perfect_score(own_data, tmp_path, protoc
             near = 2e-5 if layout == "saw" else 1e-6
             perfect = column.startswith("psnr") and score.value > 120
             assert perfect or score.value == pytest.approx(best, abs=near), column
+
+
+@pytest.mark.parametrize("layout", ["sintel", "midintrinsics"])
+def test_the_perfect_prediction_has_no_error(own_data, tmp_path, layout) -> None:
+    text, truth = own_data(layout)
+    words = write_predictions(tmp_path / "files", "npz", truth)
+    run("evaluate", "lmse", text, "--split", "all", *words, "--out", tmp_path / "result.json")
+    for column, score in read_results(tmp_path / "result.json")[0].scores.items():
+        assert score.value == pytest.approx(0, abs=1e-9), column
 
 
 @pytest.mark.parametrize("layout", ["interiorverse", "stanford-orb"])

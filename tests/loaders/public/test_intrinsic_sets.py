@@ -182,14 +182,18 @@ def test_photographs_of_midintrinsics_are_balanced_and_tone_mapped(public_folder
     assert MIDIntrinsics(public_folder("midintrinsics"), directions=(3,))[1]["frontal"]
 
 
-def test_an_albedo_that_is_not_finite_is_outside_the_mask(own_copy):
+def test_values_that_are_not_finite_are_outside_the_mask(own_copy):
     root = own_copy("midintrinsics")
     albedo = mid_layers(MID_SCENES[0], 0)[0]
     albedo[0, 0, 1], albedo[0, 1] = np.nan, np.inf
     write_exr(root / MID_SCENES[0] / "albedo.exr", albedo)
+    photograph = np.full((HEIGHT, WIDTH, 3), 0.5, np.float32)
+    photograph[2, 2, 0], photograph[2, 3] = np.nan, np.inf
+    write_exr(root / MID_SCENES[0] / "dir_0_mip2.exr", photograph)
     item = MIDIntrinsics(root)[0]
-    assert (~item["mask"]).nonzero().tolist() == [[0, 0], [0, 1], [1, 2]]
-    for layer in ("reflectance", "shading"):
+    assert (~item["mask"]).nonzero().tolist() == [[0, 0], [0, 1], [1, 2], [2, 2]]
+    assert (item["image"][0, 2, 2], item["image"][:, 2, 3].tolist()) == (0, [1, 1, 1])
+    for layer in ("image", "reflectance", "shading"):
         assert item[layer].isfinite().all()
 
 
