@@ -18,6 +18,7 @@ _Split = Literal["train", "val", "test"]
 _SCENE = re.compile(r"[A-Za-z0-9_-]+")
 _FIRST = re.compile(rf"scenes_85/({_SCENE.pattern}/[0-9]+)_im\.exr")
 _IMAGE = re.compile(r"([0-9]+)_im\.exr")
+_LARGEST = 65504.0  # of half precision, in place of infinity
 _COLUMNS = ("im", "albedo", "material", "mask")
 
 
@@ -31,7 +32,7 @@ class InteriorVerse(PublicSamples):
     * ``roughness`` and ``metallic``, on request: float32 [1, H, W], in [0, 1];
     * ``mask``: bool [H, W], valid pixels with a finite albedo.
 
-    Values that are not finite become 0, as in the authors' loader. Nothing is clipped.
+    NaN becomes 0 and infinity 65504; nothing is clipped. Clipping to [0, 1] then gives Marigold's values.
 
     Two layouts are read: a folder of the release (``dataset_85`` or the root, with ``<scene>/000_im.exr``,
     ``000_albedo.exr``, ``000_mask.exr`` and so on, and ``test.txt``, a scene in each line), and ``scenes_85``
@@ -110,4 +111,4 @@ def _listed_frame(line: str) -> str | None:
 
 
 def _finite(layer: Float32[ndarray, "height width 3"]) -> Float32[ndarray, "height width 3"]:
-    return np.nan_to_num(layer, nan=0.0, posinf=0.0, neginf=0.0)
+    return np.nan_to_num(layer, nan=0.0, posinf=_LARGEST, neginf=0.0)

@@ -90,13 +90,13 @@ class StanfordORB(PublicSamples):
         layers = {
             "image": image,
             "reflectance": self._decoded(self._truth / capture / _ALBEDO / f"{view}.png"),
-            "mask": self._reduced(read_indices(outline, SOURCE) / 255, outline) > 0.5,
+            "mask": self._reduced(read_indices(outline, SOURCE), outline) > 127.5,
         }
         same_size(layers, str(folder / "test" / view))
         return {"capture": capture, **{name: to_tensor(layer) for name, layer in layers.items()}}
 
     def _decoded(self, path: Path) -> Float32[ndarray, "height width 3"]:
-        return srgb_to_linear(self._reduced(read_rgb8(path, SOURCE) / 255, path)).astype(np.float32)
+        return srgb_to_linear(self._reduced(read_rgb8(path, SOURCE), path) / 255).astype(np.float32)
 
     def _reduced(
         self, values: Shaped[ndarray, "height width *channels"], path: Path

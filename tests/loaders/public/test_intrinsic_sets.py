@@ -112,7 +112,7 @@ def test_a_list_of_marigold_chooses_frames(tmp_path):
     np.testing.assert_array_equal(data[1]["reflectance"], first(interiorverse_layers(2)["albedo"]))
 
 
-def test_unknown_pixels_of_interiorverse_are_zero_and_outside_the_mask(tmp_path):
+def test_values_of_interiorverse_that_are_not_finite_are_replaced_and_outside_the_mask(tmp_path):
     layers = interiorverse_layers(0)
     layers["albedo"][0, 0, 1], layers["albedo"][0, 1] = np.nan, np.inf
     layers["im"][2, 2, 0], layers["im"][2, 3] = np.inf, -np.inf
@@ -121,11 +121,11 @@ def test_unknown_pixels_of_interiorverse_are_zero_and_outside_the_mask(tmp_path)
     item = InteriorVerse(tmp_path, "test")[0]
     assert (~item["mask"]).nonzero().tolist() == [[0, 0], [0, 1], [1, 1], [1, 2]]
     assert item["reflectance"][:, 0, :2].tolist() == [
-        [layers["albedo"][0, 0, 0], 0],
-        [0, 0],
-        [layers["albedo"][0, 0, 2], 0],
+        [layers["albedo"][0, 0, 0], 65504],
+        [0, 65504],
+        [layers["albedo"][0, 0, 2], 65504],
     ]
-    assert (item["image"][0, 2, 2], item["image"][:, 2, 3].tolist()) == (0, [0, 0, 0])
+    assert (item["image"][0, 2, 2], item["image"][:, 2, 3].tolist()) == (65504, [0, 0, 0])
 
 
 # --------------------------------------------------------------------------------------------- Stanford-ORB
