@@ -69,9 +69,9 @@ def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
         for name, (layer, _) in layers.items():
             if layer.dtype != torch.float32:
                 raise InputError(f"`{name}` must be float32, scene-linear, got {layer.dtype}")
-        if len(item.shading) not in (1, 3) or len(item.shading) != len(items[0].shading):
+        if len(item.shading) not in (0, 1, 3) or len(item.shading) != len(items[0].shading):
             counts = [len(one.shading) for one in items]
-            raise InputError(f"`shading` must have 1 channel, or 3, in all images, got {counts}")
+            raise InputError(f"`shading` must have 0, 1 or 3 channels in all images, got {counts}")
     truth = {name: torch.stack([getattr(item, name) for item in items]) for name in (*_AXES, "mask")}
     stacks = [item.lights for item in items if item.lights is not None]
     return GroundTruth(

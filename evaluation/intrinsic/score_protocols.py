@@ -225,7 +225,7 @@ def _open_views(
         lacking = InputError(f"the data hold {' and '.join(data)} alone; give other data")
         return {content: data.get(content, lacking) for content in wanted}
     openers: dict[str, Callable[[], Any]] = {
-        "decompositions": lambda: open_with_lights(choice, options, models),
+        "decompositions": lambda: open_with_lights(choice, options, models, shading=False),
         "comparisons": lambda: WHDR.reads.open(choice, None, models),
         "labels": lambda: WHDR.reads.open(choice, None, models),
         "regions": lambda: REGIONS.open(choice, MAWOptions(options.longest), models),
@@ -353,8 +353,10 @@ def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) 
             return "the regions of the data have no true colours"
         found = any(view[row].regions.any() for row in range(len(view)))
         return None if found else "the data have no regions of one material"
-    prepared = prepared_view(record, view)[0]
     rule = cast(DecompositionRule, record.rule)
+    if "shading" in rule.layers and not len(first.shading):
+        return f"{view.identity.name} has no true shading"
+    prepared = prepared_view(record, view)[0]
     truth = stack_ground_truth([prepared])
     zeros = torch.zeros_like(truth.image).double()
     try:

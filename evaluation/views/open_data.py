@@ -68,8 +68,10 @@ def open_data(
     ===================  ================================  ================================================
     kind                 view, with items                  data beside frames; options
     ===================  ================================  ================================================
-    ``decompositions``   `Decompositions`,                 mit, arap, hypersim; `DecompositionOptions`:
-                         `DecomposedImage`                 ``lights``, ``image``, ``leave_edges``
+    ``decompositions``   `Decompositions`,                 mit, arap, hypersim, sintel, interiorverse,
+                         `DecomposedImage`                 stanford-orb, midintrinsics;
+                                                           `DecompositionOptions`: ``lights``, ``image``,
+                                                           ``leave_edges``, ``shading``
     ``concepts``         `ConceptSets`, images             mit, arap, multi-illumination, photometric-stereo
     ``parts``            `Parts`, `PartImage`              cub70, celebamask; `PartOptions`: ``by``
     ``factors``          `Factors`, images                 cub70, celebamask, dsprites, mpi3d, shapes3d,
@@ -119,11 +121,11 @@ def open_data(
         >>> open_data("decompositions", "dsprites:grid")
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: dsprites:grid: `dsprites` has no decompositions; expected \
-frames or one of the layouts mit, arap, hypersim
+frames or one of the layouts mit, arap, hypersim, sintel, interiorverse, stanford-orb, midintrinsics
         >>> open_data("decompositions", "frames", ligths=True)
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: open_data: `decompositions` has no option `ligths`; it has \
-lights, image, leave_edges; did you mean `lights`?
+lights, image, leave_edges, shading; did you mean `lights`?
     """
     check_choice("kind", kind, ContentKind)
     content = CONTENTS[kind]

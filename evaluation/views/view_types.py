@@ -58,7 +58,8 @@ class DecomposedImage:
         image: radiance times the exposure, unbounded above; for frames without radiance, the decoded 8-bit
             image, in [0, 1].
         reflectance: true reflectance; in [0, 1] for rendered frames.
-        shading: true shading, gray or coloured; times the exposure for rendered frames.
+        shading: true shading, gray or coloured; times the exposure for rendered frames. It has no channels if
+            the data have a reflectance alone, as InteriorVerse and Stanford-ORB (option ``shading``).
         mask: pixels with a known decomposition.
         lights: the same object under other lights; None if not requested or not available.
         shading_known: channels of the shading that are known, as those of a rendered frame are where the

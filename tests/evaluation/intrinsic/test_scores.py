@@ -102,7 +102,7 @@ CHANGES = {
         ({"mask": torch.ones(24, 30)}, "`mask`"),
         ({"mask": torch.ones(23, 30, dtype=torch.bool)}, "mask"),
         ({"reflectance": torch.ones(3, 24, 30, dtype=torch.uint8)}, "`reflectance` must be float32"),
-        ({"shading": torch.ones(2, 24, 30)}, "`shading` must have 1 channel, or 3"),
+        ({"shading": torch.ones(2, 24, 30)}, "`shading` must have 0, 1 or 3 channels"),
     ],
     RegionImage: [
         ({"regions": torch.ones(24, 32)}, "`regions` must be int64, >= 0 and not empty, got torch.float32"),
