@@ -138,10 +138,10 @@ class Run(Generic[O]):
         if name not in self.models or len(self.models) == 1:
             raise error
         del self.models[name]
-        self.kept.setdefault("left out", []).append(f"left out: {error}")
+        self.kept.setdefault("left out", []).append(f"left out: {name}: {str(error).partition(': ')[2]}")
 
     def notes(self, name: str) -> dict[str, list[str]]:
-        """Note for the details of a result how many predictions were resized, and models without the layer."""
+        """Note for the details of a result which models were left out, and how many predictions resized."""
         notes, count = list(self.kept.get("left out", ())), self.kept.get(f"resized {name}", 0)
         if count:
             share = f"{count} of {len(self.data)} predictions"
@@ -312,7 +312,7 @@ def filled_results(
         settings: further settings of the results.
     """
     record = run.evaluation
-    wholes = {*found.columns, *map(whole_column, found.columns)}
+    wholes = {*map(whole_column, found.columns), *found.columns, *_stated(record)}
     if unknown := sorted((record.worst.keys() | record.ranges.keys()) - wholes):
         names = ", ".join(found.columns)
         raise InputError(
@@ -333,6 +333,11 @@ def filled_results(
         about, notes = run.provenance(name, **settings), run.notes(name)
         results[name] = MeanResult(about, tuple(ids), tuple(groups), values, failed, notes, ranges)
     return results
+
+
+def _stated(record: Evaluation[Any]) -> Sequence[str]:
+    """Return the columns that a record may have, where it names them."""
+    return () if isinstance(record.better, str) else tuple(record.better)
 
 
 def _signs(record: Evaluation[Any], columns: Sequence[str]) -> Any:

@@ -168,7 +168,8 @@ def checked_layers(
 
     Example:
         >>> image = torch.ones(2, 3, 1, 1)
-        >>> found, failed = checked_layers({"depth": image[:, :1], "normal": None}, image, "net", None, ["depth"])
+        >>> output = {"depth": image[:, :1], "normal": None}
+        >>> found, failed = checked_layers(output, image, "net", None, ["depth"])
         >>> found["depth"].shape, failed.tolist()
         (torch.Size([2, 1, 1, 1]), [False, False])
     """
@@ -197,10 +198,8 @@ def checked_layers(
         found[layer], wrong = _finite(part, inside if part.shape[2:] == image.shape[2:] else None)
         failed = failed | wrong
     lost = failed[:, None, None, None]
-    unread = torch.zeros_like(image, dtype=torch.float32)
-    return {layer: found[layer].masked_fill(lost, 0) for layer in read} | {
-        layer: unread for layer in optional if layer not in given
-    }, failed
+    kept = {layer: found[layer].masked_fill(lost, 0) for layer in read}
+    return {**{layer: torch.zeros_like(kept[layers[0]]) for layer in optional}, **kept}, failed
 
 
 def checked_heatmaps(

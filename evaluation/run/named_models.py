@@ -19,6 +19,7 @@ from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.model_outputs import (
     LAYER_CHANNELS,
     PREDICTED_LAYERS,
+    MissingLayer,
     checked_decomposition,
     checked_layers,
     model_errors,
@@ -338,17 +339,39 @@ def _look_up(
             resized[row] = any(layer.shape[2:] != image.shape[2:] for layer in given.values())
             given = {layer: _fit(values, image.shape[2:], where) for layer, values in given.items()}
         inside = None if mask is None else mask[row : row + 1]
-        found.append(check(given, one, f"{named.identity.name}: {name}", inside))
+        try:
+            found.append(check(given, one, f"{named.identity.name}: {name}", inside))
+        except MissingLayer:
+            got = f"the files of `{name}` have {' and '.join(read) or 'none of them'}"
+            raise MissingLayer(
+                f"{named.identity.name}: expected {' and '.join(layers)}, {got}; add the layer, or score another"
+            ) from None
     return found, resized
 
 
 def _fit(layer: Float[Tensor, "1 channels height width"], size: Sequence[int], where: str) -> Tensor:
     """Resize a prediction to the size of its image, unless the proportions differ by more than a pixel."""
-    height, width = layer.shape[2:]
-    if (height, width) == tuple(size):
+    if layer.shape[2:] == tuple(size):
         return layer
-    if abs(height * size[1] - width * size[0]) > max(height, width, *size):
-        raise InputError(
-            f"{where}: expected the proportions of its image, {list(size)}, got {[height, width]}; resize it"
-        )
+    check_proportions(layer.shape[2:], size, where)
     return interpolate(layer, tuple(size), mode="bilinear", antialias=True, align_corners=False)
+
+
+def check_proportions(given: Sequence[int], size: Sequence[int], where: str) -> None:
+    """Refuse a prediction whose proportions differ from those of its image by more than a pixel.
+
+    Args:
+        given: height and width of the prediction.
+        size: height and width of the image.
+        where: description of the prediction for the message.
+
+    Raises:
+        InputError: the proportions differ.
+
+    Example:
+        >>> check_proportions((30, 40), (60, 80), "mine")
+    """
+    if abs(given[0] * size[1] - given[1] * size[0]) > max(*given, *size):
+        raise InputError(
+            f"{where}: expected the proportions of its image, {list(size)}, got {list(given)}; resize it"
+        )

@@ -16,7 +16,6 @@ from candlelight.evaluation.run.array_files import (
     Curve,
     channels_first,
     describe_array,
-    first_three,
     list_files,
     npz_names,
     read_layer,

@@ -101,6 +101,7 @@ from candlelight.evaluation.intrinsic import (
     ssim_padded,
     whdr,
 )
+from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS
 from candlelight.evaluation.intrinsic.masked import is_failed
 from candlelight.evaluation.models import ColourRetinex
 from candlelight.evaluation.models.autoencoders import Posterior
@@ -116,7 +117,6 @@ from candlelight.evaluation.perception import (
     place_on_canvas,
     transform_sensitivity,
 )
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from candlelight.evaluation.training import (
     bernoulli_error,
     density_ratio,
