@@ -139,11 +139,14 @@ def _measure(scores: Scores, predicted: PredictedLayer, batch: LayerBatch, optio
         given, true, weights, size = _fitted(given, batch.truth[rows], batch.mask[rows], options)
         if how := getattr(options, "align", None):
             given = align(given, true, weights, how)
-        parts = {
-            f" of {name}": (part[rows] & batch.mask[rows])[:, None] for name, part in batch.parts.items()
+        shares = {
+            f" of {name}": resize((part[rows] & batch.mask[rows])[:, None].double(), size, options.filter)
+            for name, part in batch.parts.items()
         }
-        shares = {name: resize(part, size, options.filter)[:, 0].clamp(0, 1) for name, part in parts.items()}
-        for part, share in {"": weights, **shares}.items():
+        for part, share in {
+            "": weights,
+            **{name: one[:, 0].clamp(0, 1) for name, one in shares.items()},
+        }.items():
             for name, column in scores(given, true, share, options).items():
                 made.setdefault(f"{name}{part}", []).append(column)
     return {name: torch.cat(columns) for name, columns in made.items()}

@@ -187,7 +187,8 @@ def checked_layers(
         pair = set(read) <= set(PREDICTED_LAYERS)
         names = ", ".join(f'"{layer}": {layer}' for layer in read)
         cure = f"({', '.join(PREDICTED_LAYERS)})" if pair else f"{{{names}}}"
-        raise (MissingLayer if given and all(fits.values()) else InputError)(
+        lacks = (given or isinstance(output, Mapping)) and all(fits.values())
+        raise (MissingLayer if lacks else InputError)(
             f"{name}: expected {expected}, floating-point, got {describe_output(output)}; return {cure}"
         )
     found, failed = {}, torch.zeros(len(image), dtype=torch.bool, device=image.device)

@@ -344,7 +344,7 @@ def _look_up(
         except MissingLayer:
             got = f"the files of `{name}` have {' and '.join(read) or 'none of them'}"
             raise MissingLayer(
-                f"{named.identity.name}: expected {' and '.join(layers)}, {got}; add the layer, or score another"
+                f"{named.identity.name}: expected {' and '.join(layers)}, {got}; add the layer"
             ) from None
     return found, resized
 

@@ -39,7 +39,7 @@ class LayerOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerRows(ChosenRows[LayerImage]):
+class OneLayerRows(ChosenRows[LayerImage]):
     """Chosen rows of one layer.
 
     Colours of frames are times the exposure, as those of `DecompositionRows`. Scored are pixels with a known
@@ -105,14 +105,14 @@ def _known(layer: str, truth: Tensor) -> Tensor:
     return finite & ((truth > 0).any(0) if layer in ("albedo", "depth") else finite)
 
 
-def _layer_view(named: NamedRows, read: Callable[[int], LayerImage], options: LayerOptions) -> LayerRows:
+def _layer_view(named: NamedRows, read: Callable[[int], LayerImage], options: LayerOptions) -> OneLayerRows:
     import torch
 
     edges = options.leave_edges
     mask = f"without {edges} pixels at edges of objects" if edges else None
     named = replace(named, identity=replace(named.identity, mask=mask))
     if options.by is None:
-        return LayerRows(named, read)
+        return OneLayerRows(named, read)
     field = "type" if options.by == "object" else "material"
     kinds = {
         row: [str(getattr(one, field)) for one in named.reader.metadata(row).objects] for row in named.numbers
@@ -131,7 +131,7 @@ def _layer_view(named: NamedRows, read: Callable[[int], LayerImage], options: La
         }
         return replace(read(row), parts=masks)
 
-    return LayerRows(named, read_parts, tuple(parts))
+    return OneLayerRows(named, read_parts, tuple(parts))
 
 
 LAYER_CONTENT = Content(

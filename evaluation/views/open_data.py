@@ -37,7 +37,7 @@ from candlelight.loaders.errors import InputError, argument, did_you_mean
 
 _OfFrames = Literal["moved", "counterfactuals"]
 _OfImages = Literal["images", "factors", "parts", "pairs", "concepts"]
-ContentKind = Literal["decompositions", "layers", "judgements", "regions", _OfImages, _OfFrames]
+ContentKind = Literal["decompositions", "judgements", "regions", "layers", _OfImages, _OfFrames]
 CONTENTS: dict[ContentKind, Content] = {
     "decompositions": DECOMPOSITION_CONTENT,
     "layers": LAYER_CONTENT,
@@ -70,7 +70,7 @@ def open_data(
     ===================  ================================  ================================================
     ``decompositions``   `Decompositions`,                 mit, arap, hypersim; `DecompositionOptions`:
                          `DecomposedImage`                 ``lights``, ``image``, ``leave_edges``
-    ``layers``           `LayerRows`, `LayerImage`         as ``decompositions``; `LayerOptions`: ``layer``,
+    ``layers``           `OneLayerRows`, `LayerImage`      as ``decompositions``; `LayerOptions`: ``layer``,
                                                            ``leave_edges``, ``by``
     ``concepts``         `ConceptSets`, images             mit, arap, multi-illumination, photometric-stereo
     ``parts``            `Parts`, `PartImage`              cub70, celebamask; `PartOptions`: ``by``
