@@ -24,7 +24,7 @@ from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_gro
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.batches import Batch
 from candlelight.evaluation.run.evaluate import on_device
-from candlelight.evaluation.run.model_outputs import checked_decomposition
+from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS, checked_decomposition
 from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.predictions import Predictions
 from candlelight.evaluation.views import DecomposedImage, Decompositions, Images
@@ -213,20 +213,18 @@ class PlantedDecompositions(Predictions):
     fault: _Fault
 
     def read(
-        self, name: str
-    ) -> tuple[Float32[Tensor, "3 height width"], Float32[Tensor, "channels height width"]]:
+        self, name: str, layers: Sequence[str] = PREDICTED_LAYERS
+    ) -> dict[str, Float32[Tensor, "3 height width"]]:
         """Make the decomposition of one image; equal ids give equal noise."""
         view, row = self.rows[name]
         truth = view[row]
-        layers = truth.reflectance, truth.shading.expand_as(truth.reflectance)
-        if self.fault.constant:
-            return torch.full_like(layers[0], 0.5), torch.full_like(layers[0], 0.5)
+        true = truth.reflectance, truth.shading.expand_as(truth.reflectance)
         drawn = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-        made = []
-        for own, other in (layers, layers[::-1]):
+        made = [torch.full_like(true[0], 0.5)] * 2 if self.fault.constant else []
+        for own, other in () if self.fault.constant else (true, true[::-1]):
             factor = 1 + self.fault.noise * torch.randn(own.shape, generator=drawn)
             made.append(own * other.clamp(min=0) ** self.fault.leak * factor)
-        return made[0], made[1]
+        return {layer: one for layer, one in zip(PREDICTED_LAYERS, made, strict=True) if layer in layers}
 
 
 def planted_decompositions(views: Sequence[Decompositions]) -> dict[str, NamedModel]:
@@ -259,7 +257,7 @@ def planted_decompositions(views: Sequence[Decompositions]) -> dict[str, NamedMo
                     "another seed"
                 )
             rows[identifier] = view, row
-    files = dict.fromkeys(rows, (Path(), Path()))  # the ids; nothing is read from them
+    files = {name: {"": Path()} for name in rows}  # the ids; nothing is read from them
     return {
         name: NamedModel(
             ModelIdentity(name, "planted"),

@@ -64,7 +64,7 @@ def align(
     if how == "scale":
         return rescaled(predicted, true, mask, 0.0)
     if how == "per-channel":
-        parts = zip(predicted.split(1, 1), true.split(1, 1), strict=True)
+        parts = zip(torch.split(predicted, 1, 1), torch.split(true, 1, 1), strict=True)
         return torch.cat([rescaled(one, other, mask, 0.0) for one, other in parts], 1)
     if how == "median":
         medians = [_median(values, mask) for values in (predicted, true)]
@@ -103,8 +103,8 @@ def weighted_median(
     last = values.shape[1] - 1
     # The first value at which the weight reaches half of it, and the first at which it is above.
     places = [torch.searchsorted(reached, half, right=right).clamp(max=last) for right in (False, True)]
-    middle = sum(ordered.gather(1, place) for place in places) / 2
-    return middle.masked_fill(half <= 0, torch.nan).squeeze(1)
+    middle = torch.cat([ordered.gather(1, place) for place in places], 1).mean(1)
+    return middle.masked_fill(half.squeeze(1) <= 0, torch.nan)
 
 
 def _median(values: Tensor, mask: PixelMask) -> Tensor:

@@ -17,7 +17,7 @@ from candlelight.evaluation.catalogue.intrinsic_options import (
     OneLayerOptions,
     ScoredLayer,
 )
-from candlelight.evaluation.catalogue.record import Evaluation, Reading
+from candlelight.evaluation.catalogue.record import Better, Evaluation, Reading
 from candlelight.evaluation.intrinsic.alignment import align, in_space, resize, resize_masked
 from candlelight.evaluation.intrinsic.image_errors import mae, mse, psnr
 from candlelight.evaluation.intrinsic.layer_scores import depth_errors, normal_errors
@@ -34,7 +34,13 @@ from candlelight.loaders.errors import InputError, argument
 
 Options = OneLayerOptions | NormalsOptions | DepthOptions
 _COLOURS = ("albedo", "shading", "residual", "reconstruction")
-_IMAGE_SCORES = {"mae": "lower", "rmse": "lower", "psnr": "higher", "ssim": "higher", "lpips": "lower"}
+_IMAGE_SCORES: dict[str, Better] = {
+    "mae": "lower",
+    "rmse": "lower",
+    "psnr": "higher",
+    "ssim": "higher",
+    "lpips": "lower",
+}
 _RANGES = {"psnr": (-math.inf, math.inf), "ssim": (-1.0, 1.0)}
 
 
@@ -104,8 +110,8 @@ def _open(choice: Mapping[str, Any], options: Options, _: object) -> Any:
         raise InputError(f"{argument('space')}: `{options.layer}` is no colour; leave it out")
     if is_view(choice["data"]):
         return choice["data"]
-    chosen = {"layer": options.layer, "leave_edges": options.leave_edges, "by": options.by}
-    return open_data("layers", **choice, **chosen)
+    layer, edges, by = options.layer, options.leave_edges, options.by
+    return open_data("layers", **choice, layer=layer, leave_edges=edges, by=by)
 
 
 def _predict(named: NamedModel, ids: Sequence[str], batch: LayerBatch, device: str) -> PredictedLayer:
@@ -194,8 +200,8 @@ def _image_scores(
         "ssim": ssim(*pair, options.peak),
     }
     if options.lpips is not None:
-        images = (values.expand(-1, 3, -1, -1) for values in pair[:2])
-        found["lpips"] = _lpips(options.lpips, given.device)(*images, mask)
+        one, other = (values.expand(-1, 3, -1, -1) for values in pair[:2])
+        found["lpips"] = _lpips(options.lpips, given.device)(one, other, mask)
     return {f"{name}_{options.layer}": column for name, column in found.items()}
 
 

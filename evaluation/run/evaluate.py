@@ -312,8 +312,8 @@ def filled_results(
         settings: further settings of the results.
     """
     record = run.evaluation
-    wholes = {*map(whole_column, found.columns), *found.columns, *_stated(record)}
-    if unknown := sorted((record.worst.keys() | record.ranges.keys()) - wholes):
+    known = {*map(whole_column, found.columns), *found.columns, *_stated(record)}
+    if unknown := sorted((record.worst.keys() | record.ranges.keys()) - known):
         names = ", ".join(found.columns)
         raise InputError(
             f"evaluation `{record.name}`: no column `{unknown[0]}` for worst or ranges; it has {names}"

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,9 +102,10 @@ def _identify(
 def _files(name: str, results: Predictions | Heatmaps) -> ModelIdentity:
     """Identify files by the hash of their ids and contents."""
     whole = hashlib.sha256()
+    paths: Any
     for identifier, paths in sorted(results.files.items()):
         whole.update(identifier.encode() + b"\0")
-        for path in paths.values() if isinstance(paths, Mapping) else (paths,):
+        for path in (paths,) if isinstance(paths, Path) else paths.values():
             whole.update(file_sha256(path).encode())
     return ModelIdentity(name, "files", None, whole.hexdigest())
 
@@ -237,7 +239,8 @@ def predict_decomposition(
     check = partial(checked_decomposition, layers=layers)
     if isinstance(named.model, Predictions):
         found, resized = _look_up(named, ids, image, mask, layers, check)
-        return Decomposition(*(torch.cat(parts) for parts in zip(*found, strict=True)), resized)
+        reflectance, shading, failed = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return Decomposition(reflectance, shading, failed, resized)
     return Decomposition(*_run(named, image, mask, device, lights, check))
 
 
@@ -281,8 +284,8 @@ def predict_layers(
     """
     names = (*layers, *optional)
 
-    def check(output: object, *given: Any) -> tuple[Tensor, ...]:
-        found, failed = checked_layers(output, *given, layers, optional, any_size=True)
+    def check(output: object, image: Tensor, name: str, mask: Tensor | None) -> tuple[Tensor, ...]:
+        found, failed = checked_layers(output, image, name, mask, layers, optional, any_size=True)
         return *(found[name] for name in names), failed
 
     if isinstance(named.model, Predictions):

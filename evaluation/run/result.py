@@ -20,7 +20,8 @@ from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
 from candlelight.evaluation.catalogue.record import Better as Better
-from candlelight.evaluation.catalogue.record import Directions, direction
+from candlelight.evaluation.catalogue.record import Directions as Directions
+from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.run.intervals import Score as Score
 from candlelight.evaluation.run.intervals import mean_interval, seed_interval
 from candlelight.evaluation.run.json_values import (
