@@ -19,6 +19,11 @@ Power = Annotated[
     At(above=0),
     Help("Power to which predictions are raised first; 1 is scene-linear, 0.4545 is gamma 2.2."),
 ]
+LeaveEdges = Annotated[
+    int,
+    At(least=0),
+    Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
+]
 InputImage = Annotated[
     Literal["diffuse", "original"],
     Help("Image of MIT Intrinsic Images that is decomposed: without or with highlights.", flag="input"),
@@ -42,11 +47,7 @@ class LMSEOptions:
     """
 
     files: ClassVar[Files] = PREDICTIONS
-    leave_edges: Annotated[
-        int,
-        At(least=0),
-        Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
-    ] = 0
+    leave_edges: LeaveEdges = 0
     image: InputImage = "diffuse"
 
 
@@ -132,11 +133,7 @@ class MethodsOptions:
         Help("`all`, or some of BAS, GR-RET, COL-RET, W, W+RET, TAP-05, TAP-06, comma-separated."),
     ] = "all"
     l1: Annotated[bool, Help("Integrate gradients with p = 1 too.")] = False
-    leave_edges: Annotated[
-        int,
-        At(least=0),
-        Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
-    ] = 0
+    leave_edges: LeaveEdges = 0
     image: InputImage = "diffuse"
 
 
@@ -193,11 +190,7 @@ class _Compared:
         ),
     ] = "prediction"
     filter: Annotated[Filter, Help("Filter of resizing.")] = "bilinear"
-    leave_edges: Annotated[
-        int,
-        At(least=0),
-        Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
-    ] = 0
+    leave_edges: LeaveEdges = 0
     by: Annotated[
         PartKind | None, Help("Of rendered data, score each type of object, or each material, too.")
     ] = None

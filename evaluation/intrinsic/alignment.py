@@ -1,5 +1,7 @@
 """Named ways to compare two images: alignment of the values, colour space, and size."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -129,7 +131,7 @@ def in_space(values: Float[Tensor, "*shape"], space: Space) -> Float[Tensor, "*s
 
 
 def resize(
-    values: Float[Tensor, "batch channels height width"], size: tuple[int, int], how: Filter
+    values: Float[Tensor, "batch channels height width"], size: Sequence[int], how: Filter
 ) -> Float64[Tensor, "batch channels rows columns"]:
     """Resize images.
 
@@ -169,7 +171,7 @@ def _covered(old: int, new: int, device: torch.device) -> Float64[Tensor, "new o
 def resize_masked(
     values: Float[Tensor, "batch channels height width"],
     mask: PixelMask,
-    size: tuple[int, int],
+    size: Sequence[int],
     how: Filter,
 ) -> tuple[Float64[Tensor, "batch channels rows columns"], Float64[Tensor, "batch rows columns"]]:
     """Resize images of which the mask alone counts, and the mask: a soft mask where it has edges.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -25,8 +25,8 @@ from candlelight.evaluation.intrinsic.lpips import LPIPS, open_lpips
 from candlelight.evaluation.intrinsic.masked import PixelMask, chunk_length
 from candlelight.evaluation.intrinsic.ssim import ssim
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.model_outputs import layer_name
-from candlelight.evaluation.run.named_models import check_proportions, predict_layers
+from candlelight.evaluation.run.model_outputs import LAYER_CHANNELS, PREDICTED_LAYERS, layer_name
+from candlelight.evaluation.run.named_models import PredictedLayers, check_proportions, predict_layers
 from candlelight.evaluation.views import LayerImage, open_data
 from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.views.open_data import is_view
@@ -34,14 +34,6 @@ from candlelight.loaders.errors import InputError, argument
 
 Options = OneLayerOptions | NormalsOptions | DepthOptions
 _COLOURS = ("albedo", "shading", "residual", "reconstruction")
-_IMAGE_SCORES: dict[str, Better] = {
-    "mae": "lower",
-    "rmse": "lower",
-    "psnr": "higher",
-    "ssim": "higher",
-    "lpips": "lower",
-}
-_RANGES = {"psnr": (-math.inf, math.inf), "ssim": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +45,6 @@ class LayerBatch:
     mask: Bool[Tensor, "batch height width"]
     layer: str
     parts: Mapping[str, Bool[Tensor, "batch height width"]]
-
-
-class PredictedLayer(NamedTuple):
-    """The predicted layer of each image in its own size; see `PredictedLayers`."""
-
-    rows: tuple[Float[Tensor, "channels height width"], ...]
-    failed: Bool[Tensor, " batch"]
-    resized: Bool[Tensor, " batch"] | None = None
 
 
 def stack_layers(items: Sequence[LayerImage]) -> LayerBatch:
@@ -114,47 +98,52 @@ def _open(choice: Mapping[str, Any], options: Options, _: object) -> Any:
     return open_data("layers", **choice, layer=layer, leave_edges=edges, by=by)
 
 
-def _predict(named: NamedModel, ids: Sequence[str], batch: LayerBatch, device: str) -> PredictedLayer:
-    whole = batch.layer == "reconstruction"
-    layers = ("reflectance", "shading") if whole else (layer_name(batch.layer),)
-    optional = ("residual",) if whole else ()
-    found = predict_layers(named, ids, batch.image, batch.mask, device, layers, optional)
-    if not whole:
-        return PredictedLayer(tuple(row[layers[0]] for row in found.rows), found.failed, found.resized)
-    for name, row in zip(ids, found.rows, strict=True):
-        if len({layer.shape for layer in row.values()}) > 1:
-            raise InputError(f"{named.identity.name}: `{name}`: expected its layers in one size, got several")
-    sums = tuple(row["reflectance"] * row["shading"] + row["residual"] for row in found.rows)
-    return PredictedLayer(sums, found.failed, found.resized)
+def _predict(named: NamedModel, ids: Sequence[str], batch: LayerBatch, device: str) -> PredictedLayers:
+    given = named, ids, batch.image, batch.mask, device
+    if batch.layer == "reconstruction":
+        return predict_layers(*given, PREDICTED_LAYERS, ("residual",))
+    return predict_layers(*given, (layer_name(batch.layer),))
 
 
-def _zeros(batch: LayerBatch) -> PredictedLayer:
-    return PredictedLayer(tuple(torch.zeros_like(batch.truth)), torch.zeros_like(batch.mask[:, 0, 0]))
+def _zeros(batch: LayerBatch) -> PredictedLayers:
+    none = torch.zeros_like(batch.mask[:, 0, 0])
+    return PredictedLayers(
+        tuple(dict.fromkeys(LAYER_CHANNELS, zeros) for zeros in torch.zeros_like(batch.truth)), none, none
+    )
+
+
+def _scored(row: dict[str, Tensor], layer: str) -> Tensor:
+    """Pick the layer of an image, or make its reconstruction."""
+    if layer != "reconstruction":
+        return row[layer_name(layer)]
+    if len({part.shape for part in row.values()}) > 1:
+        raise InputError("expected albedo, shading and residual of an image in one size, got several")
+    return row["reflectance"] * row["shading"] + row["residual"]
 
 
 Scores = Callable[[Tensor, Tensor, PixelMask, Any], dict[str, Tensor]]
 
 
-def _measure(scores: Scores, predicted: PredictedLayer, batch: LayerBatch, options: Any) -> dict[str, Tensor]:
+def _measure(
+    scores: Scores, predicted: PredictedLayers, batch: LayerBatch, options: Any
+) -> dict[str, Tensor]:
     """Score each image, and each of its parts, in the size and after the alignment of the options."""
     if batch.layer != options.layer:
         raise InputError(f"expected rows of the layer {options.layer}, got {batch.layer}; give its `layer`")
     made: dict[str, list[Tensor]] = {}
-    for rows in _alike(predicted.rows):
-        given = torch.stack([predicted.rows[row] for row in range(*rows.indices(len(batch.truth)))])
-        given, true, weights, size = _fitted(given, batch.truth[rows], batch.mask[rows], options)
-        if how := getattr(options, "align", None):
-            given = align(given, true, weights, how)
-        shares = {
-            f" of {name}": resize((part[rows] & batch.mask[rows])[:, None].double(), size, options.filter)
-            for name, part in batch.parts.items()
-        }
-        for part, share in {
-            "": weights,
-            **{name: one[:, 0].clamp(0, 1) for name, one in shares.items()},
-        }.items():
-            for name, column in scores(given, true, share, options).items():
-                made.setdefault(f"{name}{part}", []).append(column)
+    every = [_scored(row, batch.layer) for row in predicted.rows]
+    for rows in _alike(every):
+        mask = batch.mask[rows]
+        given, true, weights = _fitted(torch.stack(every[rows]), batch.truth[rows], mask, options)
+        if hasattr(options, "align"):
+            given = align(given, true, weights, options.align)
+        shares = {"": weights}
+        for name, part in batch.parts.items():
+            share = resize((part[rows] & mask)[:, None].double(), weights.shape[1:], options.filter)
+            shares[f" of {name}"] = share[:, 0].clamp(0, 1)
+        for of, share in shares.items():
+            for column, values in scores(given, true, share, options).items():
+                made.setdefault(f"{column}{of}", []).append(values)
     return {name: torch.cat(columns) for name, columns in made.items()}
 
 
@@ -168,25 +157,23 @@ def _alike(rows: Sequence[Tensor]) -> Iterator[slice]:
             start = row
 
 
-def _fitted(
-    given: Tensor, true: Tensor, mask: Tensor, options: Options
-) -> tuple[Tensor, Tensor, Tensor, tuple[int, int]]:
+def _fitted(given: Tensor, true: Tensor, mask: Tensor, options: Options) -> tuple[Tensor, Tensor, Tensor]:
     """Bring predictions and truth to one size; only what is inside the mask counts where both have one."""
-    height, width = true.shape[2:]
-    size = (height, width)
+    whole = size = true.shape[2:]
     if options.resize.isdecimal():
-        share = int(options.resize) / max(size)
-        size = max(1, round(height * share)), max(1, round(width * share))
+        share = int(options.resize) / max(whole)
+        size = torch.Size(max(1, round(side * share)) for side in whole)
     target, weights = resize_masked(true, mask, size, options.filter)
-    if given.shape[2:] == true.shape[2:]:
-        return resize_masked(given, mask, size, options.filter)[0], target, weights, size
+    if given.shape[2:] == whole:
+        return resize_masked(given, mask, size, options.filter)[0], target, weights
     if options.resize == "none":
+        sizes = [f"{height}x{width}" for height, width in (whole, given.shape[2:])]
         raise InputError(
-            f"expected predictions of {height}x{width} pixels, as the truth, got "
-            f"{given.shape[2]}x{given.shape[3]}; give {argument('resize')} prediction"
+            f"expected predictions of {sizes[0]} pixels, as the truth, got {sizes[1]}; "
+            f"give {argument('resize')} prediction"
         )
-    check_proportions(given.shape[2:], (height, width), options.layer)
-    return resize(given, size, options.filter), target, weights, size
+    check_proportions(given.shape[2:], whole, options.layer)
+    return resize(given, size, options.filter), target, weights
 
 
 def _image_scores(
@@ -215,53 +202,51 @@ def _normal_scores(
 ) -> dict[str, Tensor]:
     if options.axes == "opengl":
         given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
-    found = normal_errors(given, true, mask)
-    shares = {name: getattr(found, name) for name in ("within_11_25", "within_22_5", "within_30")}
-    return {"mean_angle": found.mean, "median_angle": found.median, **shares}
+    return vars(normal_errors(given, true, mask))
 
 
 def _depth_scores(given: Tensor, true: Tensor, mask: PixelMask, _: DepthOptions) -> dict[str, Tensor]:
-    found = depth_errors(given, true, mask)
-    return {"abs_rel": found.abs_rel, "delta_1_25": found.delta_1_25, "si_log": found.si_log}
+    return vars(depth_errors(given, true, mask))
 
 
-_READS = Reading(open=_open, prepare=stack_layers, predict=_predict, worst=_zeros, files=PREDICTIONS)
-_CONTROLS = {"constant": constant_layers}
-_ALL_SCORES = {f"{score}_{layer}": score for layer in get_args(ScoredLayer) for score in _IMAGE_SCORES}
-ONE_LAYER = Evaluation(
-    name="layer",
-    version=1,
-    better={name: _IMAGE_SCORES[score] for name, score in _ALL_SCORES.items()},
-    options=OneLayerOptions,
-    reads=_READS,
-    measure=lambda *given: _measure(_image_scores, *given),
-    controls=_CONTROLS,
-    ranges={name: _RANGES.get(score, (0.0, math.inf)) for name, score in _ALL_SCORES.items()},
+_Column = tuple[Better, float, float]  # with its smallest and largest value
+_ERROR: _Column = ("lower", 0.0, math.inf)
+_SHARE: _Column = ("higher", 0.0, 1.0)
+_ANGLE: _Column = ("lower", 0.0, 180.0)
+_IMAGE_COLUMNS: dict[str, _Column] = {
+    **{"mae": _ERROR, "rmse": _ERROR, "lpips": _ERROR},
+    **{"psnr": ("higher", -math.inf, math.inf), "ssim": ("higher", -1.0, 1.0)},
+}
+
+
+def _record(name: str, options: type[Any], scores: Scores, columns: Mapping[str, _Column]) -> Evaluation[Any]:
+    return Evaluation(
+        name=name,
+        version=1,
+        better={column: about[0] for column, about in columns.items()},
+        options=options,
+        reads=Reading(open=_open, prepare=stack_layers, predict=_predict, worst=_zeros, files=PREDICTIONS),
+        measure=lambda *given: _measure(scores, *given),
+        controls={"constant": constant_layers},
+        ranges={column: about[1:] for column, about in columns.items()},
+    )
+
+
+ONE_LAYER = _record(
+    "layer",
+    OneLayerOptions,
+    _image_scores,
+    {f"{name}_{layer}": about for layer in get_args(ScoredLayer) for name, about in _IMAGE_COLUMNS.items()},
 )
-_SHARE, _ANGLE = (0.0, 1.0), (0.0, 180.0)
-NORMALS = Evaluation(
-    name="normals",
-    version=1,
-    better={
-        **{"mean_angle": "lower", "median_angle": "lower"},
-        **{"within_11_25": "higher", "within_22_5": "higher", "within_30": "higher"},
-    },
-    options=NormalsOptions,
-    reads=_READS,
-    measure=lambda *given: _measure(_normal_scores, *given),
-    controls=_CONTROLS,
-    ranges={
+NORMALS = _record(
+    "normals",
+    NormalsOptions,
+    _normal_scores,
+    {
         **{"mean_angle": _ANGLE, "median_angle": _ANGLE},
         **{"within_11_25": _SHARE, "within_22_5": _SHARE, "within_30": _SHARE},
     },
 )
-DEPTH = Evaluation(
-    name="depth",
-    version=1,
-    better={"abs_rel": "lower", "delta_1_25": "higher", "si_log": "lower"},
-    options=DepthOptions,
-    reads=_READS,
-    measure=lambda *given: _measure(_depth_scores, *given),
-    controls=_CONTROLS,
-    ranges={"abs_rel": (0.0, math.inf), "delta_1_25": _SHARE, "si_log": (0.0, math.inf)},
+DEPTH = _record(
+    "depth", DepthOptions, _depth_scores, {"abs_rel": _ERROR, "delta_1_25": _SHARE, "si_log": _ERROR}
 )

@@ -24,15 +24,15 @@ class NormalErrors:
     """Angles between predicted and true normals of each sample.
 
     Attributes:
-        mean: mean angle in degrees, lower is better.
-        median: weighted median of the angles in degrees, lower is better.
+        mean_angle: mean angle in degrees, lower is better.
+        median_angle: weighted median of the angles in degrees, lower is better.
         within_11_25: share of pixels with a smaller angle than 11.25 degrees, higher is better.
         within_22_5: the same for 22.5 degrees.
         within_30: the same for 30 degrees.
     """
 
-    mean: Float[Tensor, " batch"]
-    median: Float[Tensor, " batch"]
+    mean_angle: Float[Tensor, " batch"]
+    median_angle: Float[Tensor, " batch"]
     within_11_25: Float[Tensor, " batch"]
     within_22_5: Float[Tensor, " batch"]
     within_30: Float[Tensor, " batch"]
@@ -40,7 +40,7 @@ class NormalErrors:
     @property
     def score(self) -> Float[Tensor, " batch"]:
         """The mean angle."""
-        return self.mean
+        return self.mean_angle
 
 
 def normal_errors(
@@ -64,7 +64,7 @@ def normal_errors(
     Example:
         >>> target = torch.tensor([0.0, 0.0, -1.0]).reshape(1, 3, 1, 1)
         >>> found = normal_errors(target.roll(1, 1) + target, target, torch.ones(1, 1, 1))
-        >>> found.mean, found.within_30
+        >>> found.mean_angle, found.within_30
         (tensor([45.]), tensor([0.]))
     """
     check_masked(prediction, target, mask, "batch 3 height width")

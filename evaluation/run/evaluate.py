@@ -312,7 +312,8 @@ def filled_results(
         settings: further settings of the results.
     """
     record = run.evaluation
-    known = {*map(whole_column, found.columns), *found.columns, *_stated(record)}
+    stated = () if isinstance(record.better, str) else record.better  # may have columns by its options
+    known = {*map(whole_column, found.columns), *found.columns, *stated}
     if unknown := sorted((record.worst.keys() | record.ranges.keys()) - known):
         names = ", ".join(found.columns)
         raise InputError(
@@ -333,11 +334,6 @@ def filled_results(
         about, notes = run.provenance(name, **settings), run.notes(name)
         results[name] = MeanResult(about, tuple(ids), tuple(groups), values, failed, notes, ranges)
     return results
-
-
-def _stated(record: Evaluation[Any]) -> Sequence[str]:
-    """Return the columns that a record may have, where it names them."""
-    return () if isinstance(record.better, str) else tuple(record.better)
 
 
 def _signs(record: Evaluation[Any], columns: Sequence[str]) -> Any:

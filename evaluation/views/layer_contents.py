@@ -52,45 +52,44 @@ class OneLayerRows(ChosenRows[LayerImage]):
 
 
 def _layers_of(available: Collection[str], options: LayerOptions) -> tuple[str, ...]:
-    seen = next((one for one in ("normal", "depth") if one in available), None)
-    read = {
-        **{"shading": ("albedo", "shading"), "reconstruction": ("albedo",)},
-        **dict.fromkeys(("roughness", "metallic"), (options.layer, *([seen] if seen else []))),
-    }.get(options.layer, (options.layer,))
-    objects = ("object",) if options.leave_edges or options.by else ()
-    return tuple(dict.fromkeys((linear_layer(available), *read, *objects)))
+    read = [linear_layer(available), _telling(options.layer, available)]
+    read += [options.layer] if options.layer != "reconstruction" else []
+    read += ["object"] if options.leave_edges or options.by else []
+    return tuple(dict.fromkeys(read))
+
+
+def _telling(layer: str, available: Collection[str]) -> str:
+    """Choose the layer that tells where a layer of frames is known."""
+    if layer in ("roughness", "metallic"):
+        return next((one for one in ("normal", "depth") if one in available), layer)
+    return "albedo" if layer in ("shading", "reconstruction") else layer
 
 
 def _layer_of_frame(named: NamedRows, options: LayerOptions, row: int) -> LayerImage:
     sample, exposure, layer = named.reader[row], named.reader.set_info.exposure, options.layer
     image = linear_image(sample, exposure)
-    if layer == "reconstruction":
-        truth, mask = image, (sample["albedo"] > 0).any(0)
-    elif layer in ("shading", "residual"):
-        truth = to_linear(sample[layer]) * exposure
-        mask = (sample["albedo"] > 0).all(0) if layer == "shading" else _known(layer, truth)
-    else:
-        truth = _planes(sample[layer])
-        mask = _known(layer, truth)
-        for seen in ("normal", "depth") if layer in ("roughness", "metallic") else ():
-            mask = mask & _known(seen, _planes(sample[seen])) if seen in sample else mask
+    truth = image if layer == "reconstruction" else _planes(sample[layer])
+    telling = _telling(layer, sample)
+    mask = _known(telling, _planes(sample[telling]))
+    if layer == "shading":  # it is 0 where the albedo is
+        mask = (sample["albedo"] > 0).all(0)
     if options.leave_edges:
         mask = mask & mask.new_tensor(~mixed_edges(sample["object"].numpy(), options.leave_edges))
-    return LayerImage(image, truth, mask, layer)
+    return LayerImage(image, truth * exposure if layer in ("shading", "residual") else truth, mask, layer)
 
 
 def _layer_of_public(named: NamedRows, options: LayerOptions, row: int) -> LayerImage:
     item, layer = named.reader[row], options.layer
     image = to_linear(item["diffuse" if named.identity.layout == "mit" else "image"])
-    names = {"albedo": ("reflectance", "albedo"), "reconstruction": ("image",)}.get(layer, (layer,))
-    name = next((one for one in names if one in item), None)
-    if name is None:
+    name = {"albedo": "reflectance" if "reflectance" in item else "albedo"}.get(layer, layer)
+    if layer != "reconstruction" and name not in item:
         raise InputError(f"{named.identity.name}: `{named.identity.layout}` has no layer {layer}")
-    colour = layer in ("albedo", "shading", "residual")
+    colour = layer in ("albedo", "shading", "residual", "reconstruction")
     truth = image if layer == "reconstruction" else (to_linear if colour else _planes)(item[name])
     mask = item.get(f"{name}_mask", item.get("mask"))
-    known = _known("residual" if mask is not None and colour else layer, truth)
-    return LayerImage(image, truth, known if mask is None else mask.bool() & known, layer)
+    if mask is None:
+        return LayerImage(image, truth, _known(layer, truth), layer)
+    return LayerImage(image, truth, mask.bool() & _known("residual" if colour else layer, truth), layer)
 
 
 def _planes(values: Tensor) -> Tensor:

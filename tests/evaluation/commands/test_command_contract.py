@@ -37,7 +37,7 @@ NEEDED = {"tcav": "--target norm --layer x"}
 # The model and options, the number of pictures on the page, and words of the page.
 RUNS = {
     "lmse": ("split", "--set tabletop_test", 3 * 3, "median LMSE of split"),
-    "depth": ("layers", "--set tabletop_test --by object", 0, "of cube ↑</th>"),
+    "depth": ("layers", "--set tabletop_test --by object", 0, "25 of cube"),
     "csm": (
         "split",
         "--set tabletop_test --albedo albedo --illumination none --negatives negatives --runs 2",

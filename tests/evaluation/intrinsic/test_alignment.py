@@ -124,21 +124,21 @@ def test_normals_by_a_plain_loop(kind: str) -> None:
             length = np.linalg.norm(p) * np.linalg.norm(t)
             angles.append(math.degrees(math.acos(np.clip(p @ t / length, -1, 1))) if length else 90.0)
             weights.append(float(mask[row, y, x]))
-        assert float(found.mean[row]) == pytest.approx(np.average(angles, weights=weights), rel=1e-6)
+        assert float(found.mean_angle[row]) == pytest.approx(np.average(angles, weights=weights), rel=1e-6)
         for name, limit in (("within_11_25", 11.25), ("within_22_5", 22.5), ("within_30", 30)):
             share = np.average(np.less(angles, limit), weights=weights)
             assert float(getattr(found, name)[row]) == pytest.approx(share, abs=1e-9)
         if kind == "hard":
-            assert float(found.median[row]) == pytest.approx(np.median(angles), rel=1e-6)
-    assert torch.equal(found.score, found.mean)
+            assert float(found.median_angle[row]) == pytest.approx(np.median(angles), rel=1e-6)
+    assert torch.equal(found.score, found.mean_angle)
 
 
 def test_normals_that_are_equal_or_opposite() -> None:
     mask = torch.ones(2, 9, 11)
     same, opposite = normal_errors(3 * TRUE, TRUE, mask), normal_errors(-TRUE, TRUE, mask)
-    assert float(same.mean.max()) < 1e-6
+    assert float(same.mean_angle.max()) < 1e-6
     assert same.within_11_25.tolist() == [1, 1]
-    assert opposite.median.tolist() == [180, 180]
+    assert opposite.median_angle.tolist() == [180, 180]
 
 
 @pytest.mark.parametrize("kind", MASKS)

@@ -255,7 +255,7 @@ def test_faults_are_one_line(rows) -> None:
         r"albedo: expected the proportions of its image, \[24, 30\], got \[24, 10\]": lambda: score(
             "layer", rows("albedo"), tall
         ),
-        "expected its layers in one size, got several": lambda: score(
+        "expected albedo, shading and residual of an image in one size": lambda: score(
             "layer", rows("reconstruction"), tall, layer="reconstruction"
         ),
         "the name is that of a control": lambda: evaluate("depth", rows("depth"), {"constant": looked_up()}),
