@@ -158,7 +158,7 @@ def _alike(rows: Sequence[Tensor]) -> Iterator[slice]:
 
 
 def _fitted(given: Tensor, true: Tensor, mask: Tensor, options: Options) -> tuple[Tensor, Tensor, Tensor]:
-    """Bring predictions and truth to one size; only what is inside the mask counts where both have one."""
+    """Bring predictions and truth to one size; outside the mask, or not finite, no value counts."""
     whole = size = true.shape[2:]
     if options.resize.isdecimal():
         share = int(options.resize) / max(whole)
@@ -173,7 +173,7 @@ def _fitted(given: Tensor, true: Tensor, mask: Tensor, options: Options) -> tupl
             f"give {argument('resize')} prediction"
         )
     check_proportions(given.shape[2:], whole, options.layer)
-    return resize(given, size, options.filter), target, weights
+    return resize_masked(given, given.isfinite().all(1), size, options.filter)[0], target, weights
 
 
 def _image_scores(

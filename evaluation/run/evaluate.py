@@ -390,9 +390,9 @@ def _measure(run: Run[Any], predicted: Any, prepared: Any, count: int) -> dict[s
 def _check_undefined(run: Run[Any], found: Errors) -> None:
     """Refuse columns that are undefined for one model alone: nan may depend on nothing but the truth."""
     lost = {name: flags[:, None] for name, flags in found.failed.items()}
-    known = {name: ~np.isnan(table) | lost[name] for name, table in found.errors.items()}
+    known = {name: ~np.isnan(table) for name, table in found.errors.items()}
     for (one, some), (other, rest) in permutations(known.items(), 2):
-        for row, column in np.argwhere(rest & ~some)[:1]:
+        for row, column in np.argwhere(rest & ~some & ~lost[one] & ~lost[other])[:1]:
             place = f"`{found.columns[column]}` of `{run.data.ids[row]}`"
             raise InputError(
                 f"{place} is nan for `{one}` and not for `{other}`: nan "

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from candlelight.evaluation.run.batches import OutOfMemory
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
@@ -51,6 +52,7 @@ def layer_name(name: str) -> str:
     return "reflectance" if name == "albedo" else name
 
 
+_WHOLE = 0.999  # share of a pixel of another size that lies inside the mask
 _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
@@ -159,8 +161,8 @@ def checked_layers(
     Returns:
         The scored layers by name, float32 (gray ones repeated over three channels), on the device of
         ``image`` and with the gradients of the output; and a flag for each row: whether it failed, because a
-        value inside the mask is not finite, or any value of a layer of another size. A failed row is 0 in all
-        layers. Values outside the mask that are not finite become 0.
+        value inside the mask is not finite. A failed row is 0 in all layers. Values outside the mask that are
+        not finite become 0; in a layer of another size, whose pixels count that lie wholly inside, they stay.
 
     Raises:
         MissingLayer: a scored layer is not there.
@@ -196,7 +198,11 @@ def checked_layers(
     for layer in read:
         part = given[layer].to(image.device, torch.float32)  # type: ignore[union-attr]
         part = part.expand(-1, LAYER_CHANNELS[layer][0], -1, -1)
-        found[layer], wrong = _finite(part, inside if part.shape[2:] == image.shape[2:] else None)
+        near = inside
+        if inside is not None and part.shape[2:] != image.shape[2:]:
+            near = interpolate(inside[:, None].float(), part.shape[2:], mode="area")[:, 0] > _WHOLE
+        finite, wrong = _finite(part, near)
+        found[layer] = finite if part.shape[2:] == image.shape[2:] else part
         failed = failed | wrong
     lost = failed[:, None, None, None]
     kept = {layer: found[layer].masked_fill(lost, 0) for layer in read}

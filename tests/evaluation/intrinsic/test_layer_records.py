@@ -1,6 +1,7 @@
 """Scores of one layer: those of other libraries, perfect and failed predictions, options, parts and files."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,24 @@ def test_a_layer_that_is_not_read_cannot_fail_and_one_that_is_missing_is_not_sco
     ]
     pairs = memory_view(items, explains="image")
     assert list(evaluate("protocols", pairs, both, protocol=("mit-grosse",))) == ["all"]
+
+
+def test_a_sky_of_another_size_is_no_failure_and_does_not_leak_in(rows) -> None:
+    def small(depth):
+        flat = torch.full_like(depth[..., ::2, ::2], 0.7)
+        flat[:, :, :, 6:] = math.inf  # outside the mask
+        return flat
+
+    left = (torch.arange(30) < 13).expand(24, 30)
+    view = rows("depth", parts=True)
+    view.items = [replace(one, mask=left, truth=torch.full((1, 24, 30), 0.7)) for one in view.items]
+    result = score("depth", view, looked_up(depth=small))
+    assert result.failed == ()
+    assert max(result.columns["abs_rel"]) < 1e-6
+    view.items = [replace(one, mask=left | True) for one in view.items]
+    found = evaluate("depth", view, {"mine": looked_up(depth=small)})
+    assert len(found["mine"].failed) == 3
+    assert math.isnan(found["mine"].columns["abs_rel of ball"][2])  # of no pixels, for the failed one too
 
 
 def test_a_failed_prediction_is_the_worst(rows) -> None:
