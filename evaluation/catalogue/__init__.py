@@ -33,6 +33,9 @@ _COVERAGE = "candlelight.evaluation.coverage"
 _PERCEPTION = "candlelight.evaluation.perception"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
+    "layer": Entry(f"{_INTRINSIC}.layer_records:ONE_LAYER", intrinsic.OneLayerOptions, "layer"),
+    "normals": Entry(f"{_INTRINSIC}.layer_records:NORMALS", intrinsic.NormalsOptions, "normals"),
+    "depth": Entry(f"{_INTRINSIC}.layer_records:DEPTH", intrinsic.DepthOptions, "depth"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
     "saw": Entry(f"{_INTRINSIC}.intrinsic_records:SAW_PRECISION", intrinsic.SAWOptions, "saw_ap"),
     "maw": Entry(f"{_INTRINSIC}.intrinsic_records:MAW_ERROR", intrinsic.MAWOptions, "maw"),

@@ -22,7 +22,7 @@ from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, PlantedFa
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.batches import Batch
 from candlelight.evaluation.run.evaluate import on_device
-from candlelight.evaluation.run.model_outputs import checked_decomposition
+from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS, checked_decomposition
 from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.predictions import Predictions
 from candlelight.evaluation.views import DecomposedImage, Decompositions, Images
@@ -202,12 +202,13 @@ class PlantedDecompositions(Predictions):
     fault: PlantedFault
 
     def read(
-        self, name: str
-    ) -> tuple[Float32[Tensor, "3 height width"], Float32[Tensor, "channels height width"]]:
+        self, name: str, layers: Sequence[str] = PREDICTED_LAYERS
+    ) -> dict[str, Float32[Tensor, "3 height width"]]:
         """Make the decomposition of one image; equal ids give equal noise."""
         view, row = self.rows[name]
         truth = view[row]
-        return self.fault(truth.reflectance, truth.shading.expand_as(truth.reflectance), name)
+        made = self.fault(truth.reflectance, truth.shading.expand_as(truth.reflectance), name)
+        return {layer: one for layer, one in zip(PREDICTED_LAYERS, made, strict=True) if layer in layers}
 
 
 def planted_decompositions(views: Sequence[Decompositions]) -> dict[str, NamedModel]:
@@ -240,7 +241,7 @@ def planted_decompositions(views: Sequence[Decompositions]) -> dict[str, NamedMo
                     "another seed"
                 )
             rows[identifier] = view, row
-    files = dict.fromkeys(rows, (Path(), Path()))  # the ids; nothing is read from them
+    files = {name: {"": Path()} for name in rows}  # the ids; nothing is read from them
     return {
         name: NamedModel(
             ModelIdentity(name, "planted"),

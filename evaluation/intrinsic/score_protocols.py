@@ -298,9 +298,8 @@ def _score_protocols(run: Run[ProtocolsOptions]) -> dict[str, Result]:
             fitting = [record for record in fitting if record not in records]
     if not fitting:
         raise InputError(f"no protocol fits the data; {next(iter(left_out.values()))}")
-    ordered = {
-        f"{record.name}: {name}": found[f"{record.name}: {name}"] for record in fitting for name in run.models
-    }
+    names = [f"{record.name}: {name}" for record in fitting for name in run.models]
+    ordered = {name: found[name] for name in names if name in found}
     if left_out:
         first = next(iter(ordered))
         notes = [f"left out: {name}: {reason}" for name, reason in left_out.items()]
@@ -309,7 +308,7 @@ def _score_protocols(run: Run[ProtocolsOptions]) -> dict[str, Result]:
             ordered[first], details=details | {"notes": [*details.get("notes", ()), *notes]}
         )
     if len(fitting) == 1 and not every:
-        return {name: ordered[f"{fitting[0].name}: {name}"] for name in run.models}
+        return {name.removeprefix(f"{fitting[0].name}: "): result for name, result in ordered.items()}
     return ordered
 
 

@@ -32,6 +32,7 @@ from candlelight.evaluation.views.view_types import Factors as Factors
 from candlelight.evaluation.views.view_types import Images as Images
 from candlelight.evaluation.views.view_types import JudgedImage as JudgedImage
 from candlelight.evaluation.views.view_types import Judgements as Judgements
+from candlelight.evaluation.views.view_types import LayerImage as LayerImage
 from candlelight.evaluation.views.view_types import PartImage as PartImage
 from candlelight.evaluation.views.view_types import Parts as Parts
 from candlelight.evaluation.views.view_types import RatedPair as RatedPair

@@ -20,6 +20,7 @@ from candlelight.evaluation.views.data_layouts import (
 )
 from candlelight.evaluation.views.image_contents import FACTORS, IMAGES, PARTS, RATED_PAIRS
 from candlelight.evaluation.views.intrinsic_contents import DECOMPOSITION_CONTENT, JUDGEMENTS, REGION_CONTENT
+from candlelight.evaluation.views.layer_contents import LAYER_CONTENT
 from candlelight.evaluation.views.moved_frames import MOVED
 from candlelight.evaluation.views.named_rows import (
     FRAMES,
@@ -37,9 +38,10 @@ from candlelight.loaders.errors import InputError, argument, did_you_mean
 
 _OfFrames = Literal["moved", "counterfactuals", "grids"]
 _OfImages = Literal["images", "factors", "parts", "pairs", "concepts"]
-ContentKind = Literal["decompositions", "judgements", "regions", _OfImages, _OfFrames]
+ContentKind = Literal["decompositions", "judgements", "regions", "layers", _OfImages, _OfFrames]
 CONTENTS: dict[ContentKind, Content] = {
     "decompositions": DECOMPOSITION_CONTENT,
+    "layers": LAYER_CONTENT,
     "concepts": CONCEPTS,
     "parts": PARTS,
     "factors": FACTORS,
@@ -72,6 +74,8 @@ def open_data(
                          `DecomposedImage`                 stanford-orb, midintrinsics;
                                                            `DecompositionOptions`: ``lights``, ``image``,
                                                            ``leave_edges``, ``shading``
+    ``layers``           `OneLayerRows`, `LayerImage`      as ``decompositions``; `LayerOptions`: ``layer``,
+                                                           ``leave_edges``, ``by``
     ``concepts``         `ConceptSets`, images             mit, arap, multi-illumination, photometric-stereo
     ``parts``            `Parts`, `PartImage`              cub70, celebamask; `PartOptions`: ``by``
     ``factors``          `Factors`, images                 cub70, celebamask, dsprites, mpi3d, shapes3d,

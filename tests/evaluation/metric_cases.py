@@ -6,6 +6,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from candlelight.evaluation.catalogue.intrinsic_options import Alignment
 from candlelight.evaluation.causal import (
     BinRule,
     Correlation,
@@ -74,10 +75,12 @@ from candlelight.evaluation.coverage import (
 )
 from candlelight.evaluation.intrinsic import (
     SAWVariant,
+    align,
     chroma_drift,
     chroma_retention,
     ciede2000,
     count_smooth,
+    depth_errors,
     dssim,
     dssim_crefnet,
     geometric_mean,
@@ -88,11 +91,13 @@ from candlelight.evaluation.intrinsic import (
     lmse_crefnet,
     lmse_score,
     lmse_sintel,
+    mae,
     material_variation,
     maw_chromaticity,
     maw_intensity,
     ms_ssim,
     mse,
+    normal_errors,
     psnr,
     region_means,
     saw_average_precision,
@@ -102,6 +107,7 @@ from candlelight.evaluation.intrinsic import (
     variance_shares,
     whdr,
 )
+from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS
 from candlelight.evaluation.intrinsic.masked import is_failed
 from candlelight.evaluation.models import ColourRetinex
 from candlelight.evaluation.models.autoencoders import Posterior
@@ -117,7 +123,6 @@ from candlelight.evaluation.perception import (
     place_on_canvas,
     transform_sensitivity,
 )
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from candlelight.evaluation.training import (
     bernoulli_error,
     density_ratio,
@@ -298,10 +303,15 @@ BY_ROW: Cases = {
     **{
         metric.__name__: (metric, (*PAIR, MASK))
         for metric in (
-            *(mse, si_mse, psnr, ssim, dssim, ssim_padded, dssim_crefnet),
+            *(mae, normal_errors, mse, si_mse, psnr, ssim, dssim, ssim_padded, dssim_crefnet),
             *(lmse_chrislib_rgb, lmse_barron, lmse_sintel, lmse_crefnet),
         )
     },
+    "depth_errors": (depth_errors, (PAIR[0][:, :1], PAIR[1][:, :1], MASK)),
+    "align": (
+        lambda *given: [align(*given, how).to(given[0].dtype) for how in get_args(Alignment)],
+        (*PAIR, SOFT),
+    ),
     "lmse": (lmse, (*GRAY, MASK)),
     "lmse of weights": (lmse, (*GRAY, SOFT)),
     "lmse in float64": (lmse, (*(image.double() for image in GRAY), MASK)),

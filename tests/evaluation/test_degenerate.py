@@ -54,6 +54,7 @@ from candlelight.evaluation.intrinsic.lmse import (
     lmse_score,
     lmse_sintel,
 )
+from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS, LPIPS
 from candlelight.evaluation.intrinsic.masked import is_failed
 from candlelight.evaluation.intrinsic.material_albedo import (
     maw_chromaticity,
@@ -70,7 +71,6 @@ from candlelight.evaluation.perception.detection import (
     fit_transduction,
     mean_response,
 )
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS
 from candlelight.evaluation.perception.people import fit_ellipse
 from candlelight.evaluation.perception.psychometric import fit_psychometric
 from candlelight.evaluation.views import Comparisons

@@ -18,6 +18,11 @@ from tests.loaders.public.copies import write_maw, write_multi_illumination
 SPLIT, CODES = "--model split=own.py:Split", "--model codes=own.py:Codes"
 COMMANDS = {
     "lmse": f"noise --set tabletop_test {SPLIT} --model retinex",
+    "layer": f"noise --set tabletop_test {SPLIT} --model retinex --align median --space srgb --resize 20 "
+    "--by object",
+    "normals": "noise --set tabletop_test --model layers=own.py:Layers --resize 20 --axes opengl",
+    "depth": "noise --set tabletop_test --model layers=own.py:Layers --align scale-shift --resize 20 "
+    "--filter area",
     "whdr": f"noise --set negatives {SPLIT} --model retinex",
     "saw": f"noise --set negatives {SPLIT} --model retinex",
     "maw": f"maw:maw {SPLIT} --model retinex",
