@@ -247,6 +247,7 @@ S = "sets.s."
             r"rules\.0: a selection on drawn values would reject single steps",
         ),
         (["targets.of=[far]"], r"targets\.of: `far` is no factor or variable of this set"),
+        (["targets.of=[{x: 1}]"], r"targets\.of: expected a mapping; got \[\{'x': 1\}\]"),
         (["targets.of=[size]"], r"targets\.of\.size: its range depends on x; state the range of the target"),
         (["targets.number=4"], r"number: expected at most 3, the number of names, got 4"),
         (["targets.number=1", "targets.chance=0.5"], "expected `number` or `chance`, got both"),
