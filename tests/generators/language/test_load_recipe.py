@@ -320,7 +320,10 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
 
 
 def test_extends_replaces_an_intervention_whole():
-    base = {"do": {"color": {"weights": {"red": 1}}, "size": 2}, "targets": {"of": {"scene": {"every": "step"}}}}
+    base = {
+        "do": {"color": {"weights": {"red": 1}}, "size": 2},
+        "targets": {"of": {"scene": {"every": "step"}}},
+    }
     change = {"do": {"color": {"weights": {"blue": 1}}}, "targets": {"of": {"scene": {"strength": 1}}}}
     sets = {"s": {"extends": "candle/candle", **base}, "t": {"extends": "s", **change}}
     merged = load_recipe({"name": "own", "sets": sets}).sets["t"]
