@@ -213,17 +213,18 @@ def _warn_of_frames(frames: Path) -> None:
 
 
 def _sheets(frames: Path) -> None:
-    """Draw a contact sheet of each set into the folder of frames."""
+    """Draw a contact sheet of each set into the folder of frames, and an animation of a set with steps."""
     from candlelight.loaders.frames import read_dataset_info
-    from candlelight.loaders.looking.sheet import contact_sheet, write_png
+    from candlelight.loaders.looking.sheet import draw_sheet
     from candlelight.loaders.open_frames import open_frames
 
     for name in read_dataset_info(frames).sets:
         opened = open_frames(frames, name)
-        path = frames / f"preview-{name}.png"
+        stepped = opened.metadata(0).step is not None
         shown = [layer for layer in ("image", "albedo", "shading") if layer in opened.layers]
-        write_png(path, contact_sheet(opened, range(len(opened)), shown))
-        click.echo(str(path))
+        for ending in ("png", "webp") if stepped else ("png",):
+            path = frames / f"preview-{name}.{ending}"
+            click.echo(str(draw_sheet(frames, path, name, layers=shown, rows=len(opened))))
 
 
 @main.command()

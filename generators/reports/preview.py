@@ -18,7 +18,8 @@ PREVIEW_SAMPLES = 6  # samples of a set without categorical factors
 def preview_plan(plan: Plan) -> Plan:
     """Choose few samples that show every value of every categorical factor, small and at draft quality.
 
-    A set without categorical factors is shown by its first `PREVIEW_SAMPLES` samples.
+    A set without categorical factors is shown by its first `PREVIEW_SAMPLES` samples, a set with steps by its
+    first unit.
 
     Args:
         plan: the plan.
@@ -47,6 +48,8 @@ def _draft(plan: Plan, name: str) -> ImageSet:
 
 def _cover(samples: PlannedSamples, image_set: ImageSet) -> list[str]:
     """Choose ids of samples greedily: each next sample shows most of the values not shown yet."""
+    if image_set.steps > 1:
+        return [key.id for key in samples.keys[: image_set.samples_per_unit]]
     listed = [name for name, factor in image_set.factors.items() if isinstance(factor, Categorical)]
     if not listed:
         return [key.id for key in samples.keys[:PREVIEW_SAMPLES]]

@@ -116,9 +116,12 @@ def sequence_animation(
 
 
 def _step_words(metadata: Metadata) -> list[str]:
-    changed = metadata.intervention.items()
-    texts = [text for name, value in changed for text in (f"do {name}", f"= {value_text(value)}")]
-    return [f"step {metadata.step}", *texts]
+    words = [f"step {metadata.step}"]
+    for name, value in metadata.intervention.items():
+        text = f"do {name} = {value_text(value)}"
+        # A line of the smallest tile has room for about twenty letters.
+        words += [text] if len(text) <= 20 else [f"do {name}", f"= {value_text(value)}"]
+    return words
 
 
 def _same_height(texts: Sequence[UInt8[ndarray, "_ width 3"]]) -> list[UInt8[ndarray, "_ width 3"]]:

@@ -31,7 +31,7 @@ DESCRIPTION = (DATASET, PLAN)
 CODE_FOLDER = "code"  # the Python code that made objects and materials
 _SAMPLE_FILES = frozenset({IMAGE, NPZ, METADATA, SUMS})
 _ROOT_FILES = frozenset({*DESCRIPTION, SUMS, CODE_FOLDER, "samples", "failed"})
-_REPORT_FILES = ("preview-*.png", "counterfactuals.html")
+_REPORT_FILES = ("preview-*", "counterfactuals.html")
 
 
 @dataclass(frozen=True)
