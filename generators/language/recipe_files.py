@@ -302,7 +302,7 @@ def _shown(place: _Place, path: Path) -> str:
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings field by field. A factor, variable, intervention or list is one value and replaced whole.
+    """Merge mappings field by field. A factor, variable, intervention or list is replaced whole.
 
     Factors keep the order of the base, unless the changes give all of them: then theirs counts.
     """
