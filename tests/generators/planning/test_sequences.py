@@ -247,15 +247,44 @@ S = "sets.s."
             r"rules\.0: a selection on drawn values would reject single steps",
         ),
         (["targets.of=[far]"], r"targets\.of: `far` is no factor or variable of this set"),
+        (["targets.of=[{x: 1}]"], r"targets\.of: expected a mapping; got \[\{'x': 1\}\]"),
         (["targets.of=[size]"], r"targets\.of\.size: its range depends on x; state the range of the target"),
         (["targets.number=4"], r"number: expected at most 3, the number of names, got 4"),
         (["targets.number=1", "targets.chance=0.5"], "expected `number` or `chance`, got both"),
         (["targets.of={x: {mean: y, std: 1}}"], r"targets: factors: expected a graph without cycles"),
+        # The first target alone closes a cycle, both together do not.
+        (
+            ["targets={of: {x: {mean: y, std: 1}, y: 0}, chance: 0.5}"],
+            r"recipe .*targets: factors: expected a graph without cycles",
+        ),
+        (["factors.size.first=0"], r"sets\.s\.factors\.size\.first: the mechanism reads no `previous\(\)`"),
+        (["factors.x={mean: previous(x), std: 1, low: -1, high: 1, first: 2}"], "expected -1 to 1, got 2"),
+        (
+            ["targets.of=[noise]", "variables.noise={low: previous(x), high: 2, first: 0}"],
+            "its range depends on x; state",
+        ),
     ],
 )
 def test_wrong_sequences(load, overrides, message):
     with refused(message):
         make_plan(load(TEXT, *(S + one for one in overrides)), limit=3)
+
+
+def test_targets_that_never_act_together_may_be_causes_of_each_other(load):
+    both = load(
+        TEXT, "sets.s.targets={of: {x: 0.1 * noise, noise: 0.1 * size}}", "sets.s.factors.size.high=2"
+    )
+    kinds = {tuple(sample.intervention_kind.items()) for sample in make_plan(both, 3).samples}
+    assert kinds == {(), (("x", "soft"),), (("noise", "soft"),)}
+
+
+def test_the_first_step_of_a_target_without_a_first_step_is_refused_with_the_recipe(load):
+    with refused(
+        r"recipe .*t: counterfactual\.targets: .*reads previous\(x\), which the first step does not"
+    ):
+        load(
+            TEXT + "  t: {counterfactual: {of: s, step: 0, targets: {of: {size: previous(x)}}}}\n",
+        )
 
 
 def test_wrong_interventions_on_sequences(plan, load):
