@@ -55,8 +55,8 @@ def align(
 
     Example:
         >>> target = torch.tensor([1.0, 2.0, 4.0]).reshape(1, 1, 1, 3)
-        >>> align(3 * target - 1, target, torch.ones(1, 1, 3), "scale-shift").flatten()
-        tensor([1., 2., 4.], dtype=torch.float64)
+        >>> align(3 * target - 1, target, torch.ones(1, 1, 3), "scale-shift").flatten().float()
+        tensor([1., 2., 4.])
     """
     check_choice("how", how, Alignment)
     check_masked(prediction, target, mask, "batch channels height width")
