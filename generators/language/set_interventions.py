@@ -26,8 +26,9 @@ class Intervention:
     """One intervention: changes that are made together, at some steps of a unit.
 
     Attributes:
-        field: the field of the set that states it, such as "do" or "counterfactual.do.0"; the names of its
-            random streams hold it.
+        field: the field of the set that states it, such as "do" or "counterfactual.do.0".
+        source: the name of its random streams: the field, and the set if that is one of counterfactuals, so
+            that two such sets of the same units differ.
         changes: by name, the values that it sets and the mechanisms that it puts in place.
         targets: the field that says how some of the changes are drawn; None if all are made.
         first: first step at which it acts.
@@ -35,6 +36,7 @@ class Intervention:
     """
 
     field: str
+    source: str
     changes: Mapping[str, FactorValue | Factor]
     targets: Targets | None = None
     first: int = 0
@@ -60,7 +62,7 @@ class Intervention:
             return {}
         if self.targets is None:
             return dict(self.changes)
-        random = stream(seed, unit, f"|{self.field}" + (f"@{step}" if step else ""))
+        random = stream(seed, unit, f"|{self.source}" + (f"@{step}" if step else ""))
         names = list(self.changes)
         if self.targets.chance is not None:
             chosen = {names[i] for i in (random.random(len(names)) < self.targets.chance).nonzero()[0]}
@@ -137,23 +139,25 @@ def set_interventions(
     always = []
     if image_set.targets is not None:
         changes = _read_targets(image_set.targets, "targets.of", mechanisms, library)
-        always.append(Intervention("targets", changes, image_set.targets, start))
+        always.append(Intervention("targets", "targets", changes, image_set.targets, start))
     try:
         changes = _read({**recipe.do, **image_set.do}, "do", mechanisms, library)
     except InputError as error:
         remedy = "; `sets.NAME.do` sets a factor of one set alone" if len(recipe.sets) > 1 else ""
         raise InputError(f"{error}{remedy}") from None
-    always.append(Intervention("do", changes))
+    always.append(Intervention("do", "do", changes))
     if asked is None:
         return (tuple(always),)
     if asked.targets is not None:
         changes = _read_targets(asked.targets, "counterfactual.targets.of", mechanisms, library)
-        entries = [Intervention("counterfactual.targets", changes, asked.targets, start, asked.step)]
+        field = "counterfactual.targets"
+        entries = [Intervention(field, f"{set_name}.{field}", changes, asked.targets, start, asked.step)]
     else:
         entries = []
         for k, one in enumerate(asked.do or ()):
             field = f"counterfactual.do.{k}"
-            entries.append(Intervention(field, _read(one, field, mechanisms, library), only=asked.step))
+            changes = _read(one, field, mechanisms, library)
+            entries.append(Intervention(field, f"{set_name}.{field}", changes, only=asked.step))
     return tuple((*always, entry) for entry in entries)
 
 

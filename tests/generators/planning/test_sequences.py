@@ -208,6 +208,33 @@ def test_each_counterfactual_has_so_many_targets_as_the_recipe_says(load):
     assert all(25 < count < 55 for count in counts.values())  # of 40 expected, within 4 deviations
 
 
+def test_two_sets_of_counterfactuals_of_one_set_have_draws_of_their_own(load):
+    again = PAIRS + PAIRS[PAIRS.index("  t:") :].replace("  t:", "  v:")
+    plan = make_plan(load(again), 30)
+    one, other = ([s.intervention for s in plan.of_set(name).samples] for name in "tv")
+    assert 0 < sum(a.keys() == b.keys() for a, b in zip(one, other, strict=True)) < 30
+    assert not any(a == b for a, b in zip(one, other, strict=True) if "light_azimuth" in a)
+
+
+@pytest.mark.parametrize(
+    ("change", "mechanism"),
+    [
+        ("do: [{x: 1}, {x: 2}]", "do(...)"),
+        ("do: [{x: 1}, {x: 'uniform(0, 1)'}]", "do(...)"),
+        ("do: [{x: 'uniform(0, 1)'}]", "do(uniform(0, 1))"),
+        ("do: [{x: 1}, {y: 1}]", "do(...)"),
+        ("targets: {of: {x: 'uniform(0, 1)'}}", "do(...)"),
+    ],
+)
+def test_the_graph_of_counterfactuals_of_a_set_under_an_intervention(load, change, mechanism):
+    text = TEXT.replace("    targets:", "    do: {x: 0.5}\n    targets:")
+    recipe = load(text + f"  t: {{counterfactual: {{of: s, {change}}}}}\n")
+    node = recipe.sets["t"].graph.node("x")
+    assert (node.mechanism, node.intervened) == (mechanism, "all")
+    assert node.parents == ()
+    assert recipe.sets["s"].graph.node("x").mechanism == "do(0.5)"
+
+
 def test_targets_by_chance_may_be_none(load):
     plan = make_plan(load(PAIRS.replace("number: 2", "chance: 0.3")), 60)
     counts = np.bincount([len(sample.intervention) for sample in plan.of_set("t").samples], minlength=4)
