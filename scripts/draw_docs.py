@@ -141,6 +141,7 @@ GRIDS = {
     "identifiable": Grid("identifiable", (112, 112), 6, 12, shown=[("teapot", {}), ("shapes", {})]),
     "invariance": Grid("invariance", (152, 152), 4, None, MOVES, STILL_LIFES, MOVED),
     "negatives": Grid("negatives", (128, 128), 8, limit=24),
+    "paints-and-lights": Grid("paints-and-lights", (112, 112), 5, shown=[("grid", {"scene": 9})]),
     "parts": Grid("parts", (128, 128), 9, None, ["sets.parts.draws=1"], (), PART_LABELS, ("image", "part")),
     "parts-confounded": Grid(
         "parts-confounded", (128, 128), 9, None, ["sets.train.draws=1"], [("train", {})], {"train": "{scene}"}
@@ -341,6 +342,7 @@ STRIPS = {
     "identifiable": corners("identifiable", (1, 0), (2, 0), (2, 2), (0, 3)),
     "invariance": corners("invariance", *((column, 2) for column in range(4))),
     "negatives": corners("negatives", (3, 0), (7, 0), (2, 1), (5, 2)),
+    "paints-and-lights": corners("paints-and-lights", (0, 1), (3, 1), (4, 1), (4, 3)),
     "parts-recoloured": corners("parts-recoloured", (0, 0), (1, 0), (4, 0), (6, 1)),
     "relit": corners("relit", (0, 1), (1, 1), (3, 1), (4, 1)),
     "sequences": corners("sequences", (0, 2), (1, 2), (2, 2), (3, 2)),

@@ -78,7 +78,8 @@ def shown_block():
 
     def find(page: str, start: str) -> str:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-        [block] = [one for one in re.findall(r"^```\n(.*?)^```$", text, re.M | re.S) if one.startswith(start)]
+        blocks = re.findall(r"^```(?:\w+)?\n(.*?)^```$", text, re.M | re.S)  # in pairs, code too
+        [block] = [one for one in blocks if one.startswith(start)]
         return block
 
     return find

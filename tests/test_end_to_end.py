@@ -131,3 +131,22 @@ def test_the_hash_of_the_data_does_not_depend_on_the_form(rendered):
 def test_rendering_again_writes_nothing(rendered):
     text = run("render", "demo", *OVERRIDES, "--out", rendered / "frames")
     assert ": 0 frames written, 40 were there" in text
+
+
+def test_leaks_over_a_rendered_grid(tmp_path):
+    small = ("image={width: 32, height: 24}", "render.preset=draft", "render.bounces=0")
+    small += ("sets.grid.factors.scene.count=1", "sets.grid.factors.paint.count=2")
+    small += ("sets.grid.factors.light.values=[left, sunset]",)
+    words = [word for override in small for word in ("--set", override)]
+    run("render", "paints-and-lights", *words, "--out", tmp_path / "grid", "--workers", "1")
+    page, file = tmp_path / "leaks.html", tmp_path / "leaks.json"
+    printed = run(
+        "evaluate", "leaks", tmp_path / "grid", "--model", "retinex", "--out", file, "--report", page
+    )
+    assert printed.splitlines()[0].startswith("model       light in reflectance ↓  above noise  interaction")
+    found = {one.about.model["name"]: one.scores for one in read_results(file)}
+    for column in ("light_in_reflectance", "paint_in_shading"):
+        order = [found[name][column].value for name in ("truth", "leak 10 %", "leak 50 %", "leak 100 %")]
+        assert order == sorted(order)
+        assert order[0] < 0.01 < 0.1 < order[-1]
+    assert page.read_text(encoding="utf-8").count("data:image/png") == 2 * (1 + len(found))

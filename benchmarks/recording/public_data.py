@@ -102,7 +102,7 @@ def write_adapters(root: Path) -> None:
 
 
 def write_lpips(root: Path) -> None:
-    from candlelight.evaluation.perception.lpips import FEATURE_STACKS
+    from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS
 
     root.mkdir()
     backbone, heads, _ = module_of("evaluation/perception/test_lpips.py").made_files(root, "squeeze")

@@ -33,10 +33,14 @@ _COVERAGE = "candlelight.evaluation.coverage"
 _PERCEPTION = "candlelight.evaluation.perception"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
+    "layer": Entry(f"{_INTRINSIC}.layer_records:ONE_LAYER", intrinsic.OneLayerOptions, "layer"),
+    "normals": Entry(f"{_INTRINSIC}.layer_records:NORMALS", intrinsic.NormalsOptions, "normals"),
+    "depth": Entry(f"{_INTRINSIC}.layer_records:DEPTH", intrinsic.DepthOptions, "depth"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
     "saw": Entry(f"{_INTRINSIC}.intrinsic_records:SAW_PRECISION", intrinsic.SAWOptions, "saw_ap"),
     "maw": Entry(f"{_INTRINSIC}.intrinsic_records:MAW_ERROR", intrinsic.MAWOptions, "maw"),
     "constancy": Entry(f"{_INTRINSIC}.intrinsic_records:CONSTANCY", intrinsic.ConstancyOptions, "constancy"),
+    "leaks": Entry(f"{_INTRINSIC}.leaks:LEAKS", intrinsic.LeaksOptions, "leaks"),
     "methods": Entry(f"{_INTRINSIC}.score_methods:METHODS_OF_2009", intrinsic.MethodsOptions, "lmse"),
     "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),
     "csm": Entry(f"{_CONCEPTS}.score_csm:CONCEPT_SENSITIVITY", concepts.CSMOptions, "csm"),

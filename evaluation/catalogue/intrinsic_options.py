@@ -7,7 +7,7 @@ from candlelight.evaluation.catalogue.record import At, Files, Help
 
 PREDICTIONS = Files(
     "predictions",
-    "Folder of files with the reflectance and shading of each image",
+    "Folder of files with the layers of each image, such as reflectance and shading",
     "candlelight.evaluation.run.predictions:open_predictions",
     ("png",),
 )
@@ -18,6 +18,11 @@ Power = Annotated[
     float,
     At(above=0),
     Help("Power to which predictions are raised first; 1 is scene-linear, 0.4545 is gamma 2.2."),
+]
+LeaveEdges = Annotated[
+    int,
+    At(least=0),
+    Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
 ]
 InputImage = Annotated[
     Literal["diffuse", "original"],
@@ -42,11 +47,7 @@ class LMSEOptions:
     """
 
     files: ClassVar[Files] = PREDICTIONS
-    leave_edges: Annotated[
-        int,
-        At(least=0),
-        Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
-    ] = 0
+    leave_edges: LeaveEdges = 0
     image: InputImage = "diffuse"
 
 
@@ -116,6 +117,28 @@ class ConstancyOptions:
 
 
 @dataclass(frozen=True)
+class LeaksOptions:
+    """Measure how much light leaks into reflectance and how much paint into shading, over grids of both.
+
+    DATA has every paint of a scene under every light, as the recipe paints-and-lights renders them. The
+    controls are made of the truth, with leaks and noise of known size (docs/leaks.md).
+
+    \b
+    candlelight evaluate leaks paints-and-lights --model retinex --model weiss --report leaks.html
+    """
+
+    files: ClassVar[Files] = PREDICTIONS
+    leave_edges: Annotated[
+        int, At(least=0), Help("Leave out pixels as near as this to an edge between objects.")
+    ] = 2
+    floor: Annotated[
+        float,
+        At(above=0, below=1),
+        Help("Smallest value whose logarithm is taken, as a share of the mean of its image."),
+    ] = 1e-3
+
+
+@dataclass(frozen=True)
 class MethodsOptions:
     """Run the benchmark of Grosse et al. 2009: its methods on DATA, ranked, beside models.
 
@@ -132,11 +155,7 @@ class MethodsOptions:
         Help("`all`, or some of BAS, GR-RET, COL-RET, W, W+RET, TAP-05, TAP-06, comma-separated."),
     ] = "all"
     l1: Annotated[bool, Help("Integrate gradients with p = 1 too.")] = False
-    leave_edges: Annotated[
-        int,
-        At(least=0),
-        Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
-    ] = 0
+    leave_edges: LeaveEdges = 0
     image: InputImage = "diffuse"
 
 
@@ -161,3 +180,97 @@ class ProtocolsOptions:
         ),
     ] = ()
     longest: Longest = 1024
+
+
+ScoredLayer = Literal[
+    "albedo", "shading", "residual", "reconstruction", "normal", "depth", "roughness", "metallic"
+]
+PartKind = Literal["object", "material"]
+Alignment = Literal["none", "scale", "per-channel", "scale-shift", "median"]
+Space = Literal["linear", "srgb", "gamma2.2"]
+Filter = Literal["bilinear", "area"]
+Aligned = Annotated[
+    Alignment,
+    Help(
+        "Alignment with the truth: one scale, a scale for each channel, or scale and shift, of "
+        "least squares; or the ratio of medians."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Options of the scores of one layer."""
+
+    files: ClassVar[Files] = PREDICTIONS
+    resize: Annotated[
+        str,
+        Help(
+            "Size in which both are compared: N pixels on the longer side, or that of the truth, to which a "
+            "prediction of another size is resized (prediction), or without which it is refused (none).",
+            metavar="none|prediction|N",
+        ),
+    ] = "prediction"
+    filter: Annotated[Filter, Help("Filter of resizing.")] = "bilinear"
+    leave_edges: LeaveEdges = 0
+    by: Annotated[
+        PartKind | None, Help("Of rendered data, score each type of object, or each material, too.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class OneLayerOptions(_Compared):
+    """Measure the errors of one layer: MAE, RMSE, PSNR, SSIM and, with weights, LPIPS.
+
+    A model gives the layer by its name in a dictionary, or a folder of predictions has it as <layer>/<id>.EXT
+    or as an array of <id>.npz. `reconstruction` is albedo x shading + residual, against the image.
+
+    \b
+    candlelight evaluate layer demo/frames --set tabletop_test --model retinex --align scale --space srgb
+    candlelight evaluate layer demo/frames --set tabletop_test --layer reconstruction --model retinex
+    candlelight evaluate layer rooms --layer roughness --predictions mine=results --by material
+    """
+
+    layer: Annotated[ScoredLayer, Help("Layer that is scored.")] = "albedo"
+    align: Aligned = "none"
+    space: Annotated[Space, Help("Space in which colours are compared, after alignment in linear light.")] = (
+        "linear"
+    )
+    peak: Annotated[float, At(above=0), Help("Range of the values, for PSNR and SSIM.")] = 1.0
+    lpips: Annotated[
+        str | None,
+        Help("Folder with the weights of LPIPS, which is scored then.", metavar="[NETWORK:]FOLDER"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class NormalsOptions(_Compared):
+    """Measure the angles of normals: mean, median, and shares below 11.25, 22.5 and 30 degrees.
+
+    A model gives `normal` in a dictionary, or a folder of predictions has it; PNG files hold (n + 1) / 2.
+
+    \b
+    candlelight evaluate normals demo/frames --set tabletop_test --predictions mine=results
+    candlelight evaluate normals rooms --model net.py:Net --axes opengl --by object
+    """
+
+    layer: ClassVar[ScoredLayer] = "normal"
+    axes: Annotated[
+        Literal["opencv", "opengl"],
+        Help("Axes of predictions: x right, y down, z forward, or x right, y up, z backward."),
+    ] = "opencv"
+
+
+@dataclass(frozen=True)
+class DepthOptions(_Compared):
+    """Measure the errors of depth: AbsRel, share within a factor of 1.25, and SI-log.
+
+    `--align scale-shift` makes the scores blind to an affine change, by least squares for each image.
+
+    \b
+    candlelight evaluate depth demo/frames --set tabletop_test --predictions mine=results
+    candlelight evaluate depth rooms --model net.py:Net --align scale-shift
+    """
+
+    layer: ClassVar[ScoredLayer] = "depth"
+    align: Aligned = "none"

@@ -31,6 +31,29 @@ if TYPE_CHECKING:
     Shown = Sequence[Block] | Mapping[str, Sequence[Block]]
 
 Better = Literal["lower", "higher", "neither"]
+Directions = Better | dict[str, Better]
+
+
+def direction(better: Directions, column: str) -> Better:
+    """Return whether lower or higher values of a column are better; `NAME of PART` is a column as NAME.
+
+    Example:
+        >>> direction("lower", "lmse"), direction({"mae": "lower", "psnr": "higher"}, "psnr of cube")
+        ('lower', 'higher')
+    """
+    return better if isinstance(better, str) else better[whole_column(column)]
+
+
+def whole_column(column: str) -> str:
+    """Return the column of the whole image of a column `NAME of PART`.
+
+    Example:
+        >>> whole_column("psnr of cube"), whole_column("psnr")
+        ('psnr', 'psnr')
+    """
+    return column.partition(" of ")[0]
+
+
 O = TypeVar("O")  # noqa: E741  the options of an evaluation
 
 
@@ -334,7 +357,8 @@ class Evaluation(Generic[O]):
     Attributes:
         name: name of the command and of the metric in results.
         version: version of the metric; raised when the same input gets other numbers.
-        better: whether lower or higher values are better, in all columns; "neither" for a description.
+        better: whether lower or higher values are better, in all columns or by column; "neither" for a
+            description.
         options: dataclass of the options; its docstring is the help of the command.
         reads: rows and models.
         measure: computes tensors by name with one entry for each row, on the device, from the output of a
@@ -342,7 +366,7 @@ class Evaluation(Generic[O]):
         summarise: makes the results by model from the measured tensors of all rows.
         study: makes the results by model from a `candlelight.evaluation.run.evaluate.Run`.
         controls: models by name that are scored beside the user's.
-        ranges: smallest and largest possible value of columns.
+        ranges: smallest and largest possible value of columns; that of NAME is that of `NAME of PART` too.
         worst: values of failed predictions, for columns that have a worst value; other columns take the
             larger error of `Reading.worst` and of any model in any row.
         facts: describes the data beyond its name, for the settings of results: takes the view.
@@ -353,7 +377,7 @@ class Evaluation(Generic[O]):
 
     name: str
     version: int
-    better: Better
+    better: Directions
     options: type[O]
     reads: Reading
     measure: Callable[..., Mapping[str, Any]] | None = None
@@ -372,7 +396,10 @@ class Evaluation(Generic[O]):
         wrong = {
             "name: a text": isinstance(self.name, str) and self.name.isprintable() and self.name != "",
             "version: a whole number": isinstance(self.version, int),
-            "better: lower, higher or neither": self.better in get_args(Better),
+            "better: lower, higher or neither, or one of them by column": all(
+                one in get_args(Better)
+                for one in (self.better.values() if isinstance(self.better, Mapping) else [self.better])
+            ),
             "options: a data class, not an object of it": isinstance(self.options, type)
             and is_dataclass(self.options),
             "reads: a `Reading`, such as `DECOMPOSITIONS`": isinstance(self.reads, Reading),

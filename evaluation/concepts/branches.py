@@ -1,11 +1,9 @@
 """The branches of a decomposition, reflectance and shading, of a model or planted from the ground truth."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
@@ -20,11 +18,11 @@ from candlelight.evaluation.concepts.probe import (
     resize_linear,
 )
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
-from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, PlantedFault, stack_ground_truth
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.batches import Batch
 from candlelight.evaluation.run.evaluate import on_device
-from candlelight.evaluation.run.model_outputs import checked_decomposition
+from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS, checked_decomposition
 from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.predictions import Predictions
 from candlelight.evaluation.views import DecomposedImage, Decompositions, Images
@@ -186,22 +184,13 @@ def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
     return resized
 
 
-@dataclass(frozen=True)
-class _Fault:
-    """Faults of a decomposition: noise, a leak of the other layer, or a constant."""
-
-    noise: float = 0
-    leak: float = 0
-    constant: bool = False
-
-
 FAULTS = {
-    "ideal": _Fault(),
-    "ideal, 1 % noise": _Fault(noise=0.01),
-    "ideal, 10 % noise": _Fault(noise=0.1),
-    "half leak": _Fault(noise=0.01, leak=0.5),
-    "full leak": _Fault(noise=0.01, leak=1),
-    "constant": _Fault(constant=True),
+    "ideal": PlantedFault(),
+    "ideal, 1 % noise": PlantedFault(noise=0.01),
+    "ideal, 10 % noise": PlantedFault(noise=0.1),
+    "half leak": PlantedFault(noise=0.01, leak=0.5),
+    "full leak": PlantedFault(noise=0.01, leak=1),
+    "constant": PlantedFault(constant=True),
 }
 
 
@@ -210,23 +199,16 @@ class PlantedDecompositions(Predictions):
     """Predictions made of the ground truth, which is read from views by id."""
 
     rows: Mapping[str, tuple[Decompositions, int]]
-    fault: _Fault
+    fault: PlantedFault
 
     def read(
-        self, name: str
-    ) -> tuple[Float32[Tensor, "3 height width"], Float32[Tensor, "channels height width"]]:
+        self, name: str, layers: Sequence[str] = PREDICTED_LAYERS
+    ) -> dict[str, Float32[Tensor, "3 height width"]]:
         """Make the decomposition of one image; equal ids give equal noise."""
         view, row = self.rows[name]
         truth = view[row]
-        layers = truth.reflectance, truth.shading.expand_as(truth.reflectance)
-        if self.fault.constant:
-            return torch.full_like(layers[0], 0.5), torch.full_like(layers[0], 0.5)
-        drawn = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-        made = []
-        for own, other in (layers, layers[::-1]):
-            factor = 1 + self.fault.noise * torch.randn(own.shape, generator=drawn)
-            made.append(own * other.clamp(min=0) ** self.fault.leak * factor)
-        return made[0], made[1]
+        made = self.fault(truth.reflectance, truth.shading.expand_as(truth.reflectance), name)
+        return {layer: one for layer, one in zip(PREDICTED_LAYERS, made, strict=True) if layer in layers}
 
 
 def planted_decompositions(views: Sequence[Decompositions]) -> dict[str, NamedModel]:
@@ -259,7 +241,7 @@ def planted_decompositions(views: Sequence[Decompositions]) -> dict[str, NamedMo
                     "another seed"
                 )
             rows[identifier] = view, row
-    files = dict.fromkeys(rows, (Path(), Path()))  # the ids; nothing is read from them
+    files = {name: {"": Path()} for name in rows}  # the ids; nothing is read from them
     return {
         name: NamedModel(
             ModelIdentity(name, "planted"),

@@ -1,17 +1,20 @@
 """Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights.
 
-The records `LMSE`, `WHDR`, `SAW_PRECISION`, `MAW_ERROR` and `CONSTANCY` score models by them; an evaluation
-of one's own reads images with their decomposition by `DECOMPOSITIONS`.
+The records `LMSE`, `WHDR`, `SAW_PRECISION`, `MAW_ERROR`, `CONSTANCY` and `LEAKS` score models by them,
+`ONE_LAYER`, `NORMALS` and `DEPTH` score one layer; an evaluation of one's own reads images with their
+decomposition by `DECOMPOSITIONS`.
 """
 
 from candlelight.loaders.errors import require_module
 
 require_module("torch")
 
+from candlelight.evaluation.intrinsic.alignment import align as align
 from candlelight.evaluation.intrinsic.constancy import chroma_drift as chroma_drift
 from candlelight.evaluation.intrinsic.constancy import chroma_retention as chroma_retention
 from candlelight.evaluation.intrinsic.constancy import material_variation as material_variation
 from candlelight.evaluation.intrinsic.image_errors import ciede2000 as ciede2000
+from candlelight.evaluation.intrinsic.image_errors import mae as mae
 from candlelight.evaluation.intrinsic.image_errors import mse as mse
 from candlelight.evaluation.intrinsic.image_errors import psnr as psnr
 from candlelight.evaluation.intrinsic.image_errors import si_mse as si_mse
@@ -27,6 +30,16 @@ from candlelight.evaluation.intrinsic.judgements import count_smooth as count_sm
 from candlelight.evaluation.intrinsic.judgements import saw_average_precision as saw_average_precision
 from candlelight.evaluation.intrinsic.judgements import saw_curve as saw_curve
 from candlelight.evaluation.intrinsic.judgements import whdr as whdr
+from candlelight.evaluation.intrinsic.layer_records import DEPTH as DEPTH
+from candlelight.evaluation.intrinsic.layer_records import NORMALS as NORMALS
+from candlelight.evaluation.intrinsic.layer_records import ONE_LAYER as ONE_LAYER
+from candlelight.evaluation.intrinsic.layer_scores import DepthErrors as DepthErrors
+from candlelight.evaluation.intrinsic.layer_scores import NormalErrors as NormalErrors
+from candlelight.evaluation.intrinsic.layer_scores import depth_errors as depth_errors
+from candlelight.evaluation.intrinsic.layer_scores import normal_errors as normal_errors
+from candlelight.evaluation.intrinsic.leaks import LEAKS as LEAKS
+from candlelight.evaluation.intrinsic.leaks import VarianceShares as VarianceShares
+from candlelight.evaluation.intrinsic.leaks import variance_shares as variance_shares
 from candlelight.evaluation.intrinsic.lmse import geometric_mean as geometric_mean
 from candlelight.evaluation.intrinsic.lmse import lmse as lmse
 from candlelight.evaluation.intrinsic.lmse import lmse_barron as lmse_barron

@@ -1,5 +1,6 @@
 """The ground truth of a batch: true reflectance and shading, and regions of one material."""
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -68,9 +69,9 @@ def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
         for name, (layer, _) in layers.items():
             if layer.dtype != torch.float32:
                 raise InputError(f"`{name}` must be float32, scene-linear, got {layer.dtype}")
-        if len(item.shading) not in (1, 3) or len(item.shading) != len(items[0].shading):
+        if len(item.shading) not in (0, 1, 3) or len(item.shading) != len(items[0].shading):
             counts = [len(one.shading) for one in items]
-            raise InputError(f"`shading` must have 1 channel, or 3, in all images, got {counts}")
+            raise InputError(f"`shading` must have 0, 1 or 3 channels in all images, got {counts}")
     truth = {name: torch.stack([getattr(item, name) for item in items]) for name in (*_AXES, "mask")}
     stacks = [item.lights for item in items if item.lights is not None]
     return GroundTruth(
@@ -91,6 +92,37 @@ def _stack_known(items: Sequence[DecomposedImage]) -> Bool[Tensor, "batch channe
             for item, known in zip(items, every, strict=True)
         ]
     )
+
+
+@dataclass(frozen=True)
+class PlantedFault:
+    """A known fault of a decomposition that is made of the true reflectance R and shading S.
+
+    The decomposition is ``R S^leak (1 + noise n)`` and ``S R^leak (1 + noise n)`` with standard normal n in
+    each pixel and channel, or 0.5 in both layers if it is constant.
+
+    Example:
+        >>> pair = torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.25)
+        >>> [layer[0].item() for layer in PlantedFault(leak=0.5)(*pair, "a")]
+        [0.25, 0.1767766922712326]
+    """
+
+    noise: float = 0
+    leak: float = 0
+    constant: bool = False
+
+    def __call__(
+        self, reflectance: Float[Tensor, "*shape"], shading: Float[Tensor, "*shape"], name: str
+    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        """Make reflectance and shading of one image or several; equal names give equal noise."""
+        if self.constant:
+            return torch.full_like(reflectance, 0.5), torch.full_like(reflectance, 0.5)
+        drawn = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+        made = []
+        for own, other in ((reflectance, shading), (shading, reflectance)):
+            factor = 1 + self.noise * torch.randn(own.shape, generator=drawn).to(own.device)
+            made.append(own * other.clamp(min=0) ** self.leak * factor)
+        return made[0], made[1]
 
 
 @dataclass(frozen=True, eq=False)

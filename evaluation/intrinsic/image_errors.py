@@ -57,10 +57,37 @@ def _errors(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
     mask: PixelMask,
+    power: int = 2,
 ) -> Float64[Tensor, " batch"]:
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
-    errors = mean_weighted((true - predicted).square(), mask)
+    errors = mean_weighted((true - predicted).abs() ** power, mask)
     return errors.masked_fill(~(is_finite(predicted) & is_finite(true)), torch.nan)
+
+
+def mae(
+    prediction: Float[Tensor, "batch *channels height width"],
+    target: Float[Tensor, "batch *channels height width"],
+    mask: PixelMask,
+) -> Float[Tensor, " batch"]:
+    """Compute the mean absolute error of each sample: ``sum(m |t - p|) / sum(m)``.
+
+    Args:
+        prediction: predicted values.
+        target: ground truth in the same unit.
+        mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
+
+    Returns:
+        One error per sample, >= 0, lower is better; nan in the cases of `mse`.
+
+    Raises:
+        InputError: see `mse`.
+
+    Example:
+        >>> mae(torch.full((1, 2, 2), 0.5), torch.zeros(1, 2, 2), torch.ones(1, 2, 2))
+        tensor([0.5000])
+    """
+    check_masked(prediction, target, mask, "batch *channels height width")
+    return score_samples(partial(_errors, power=1), prediction, target, mask)
 
 
 def si_mse(

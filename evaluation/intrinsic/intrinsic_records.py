@@ -67,7 +67,11 @@ ERRORS = {
 
 
 def open_with_lights(
-    choice: Mapping[str, Any], options: Any, models: Mapping[str, Any], needy: bool = False
+    choice: Mapping[str, Any],
+    options: Any,
+    models: Mapping[str, Any],
+    needy: bool = False,
+    shading: bool = True,
 ) -> Any:
     """Open decompositions; images under other lights only if they are needed, or a model takes them."""
     if is_view(choice["data"]):
@@ -75,7 +79,7 @@ def open_with_lights(
     bare = (getattr(model, "model", model) for model in models.values())
     lights = needy or any(callable(model) and has_parameter(model, "lights") for model in bare)
     chosen = {name: getattr(options, name) for name in ("leave_edges", "image") if hasattr(options, name)}
-    return open_data("decompositions", **choice, **chosen, lights=lights)
+    return open_data("decompositions", **choice, **chosen, lights=lights, shading=shading)
 
 
 def _decompose(

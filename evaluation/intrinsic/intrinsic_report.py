@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.record import Page
+from candlelight.evaluation.intrinsic.alignment import align
 from candlelight.evaluation.intrinsic.benchmark_methods import BenchmarkObject, MethodDecomposer
 from candlelight.evaluation.intrinsic.benchmark_report import RANK, benchmark_blocks, method_lines
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
@@ -191,14 +192,9 @@ def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[T
     """Scale both images to the ground truth by least squares; average shading if the true shading is gray."""
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
-    mask = truth.mask[0]
-
-    def nearest(given: Tensor, true: Tensor) -> Tensor:
-        inside = given[0][:, mask].double()
-        factor = (inside * true[0][:, mask]).sum() / inside.square().sum().clamp(min=1e-20)
-        return given * float(factor)
-
-    return nearest(reflectance, truth.reflectance), nearest(shading, truth.shading)
+    pairs = (reflectance, truth.reflectance), (shading, truth.shading)
+    first, second = (align(*pair, truth.mask, "scale") for pair in pairs)
+    return first, second
 
 
 def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:

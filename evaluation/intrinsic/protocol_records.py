@@ -401,12 +401,10 @@ def ordinal_input(item: DecomposedImage) -> DecomposedImage:
     height, width = item.mask.shape
     longer = max(height, width)
     size = [max(1, round(side * ARAP_SIDE / longer)) for side in (height, width)]
-    inside = item.mask.to(torch.float32)[None]
     known = torch.where(item.mask, item.reflectance, 0.0), torch.where(item.mask, item.shading, 0.0)
-    image, reflectance, shading, inside = (
-        interpolate(layer[None], size, mode="bilinear", antialias=True)[0]
-        for layer in (item.image, *known, inside)
-    )
+    layers = item.image, *known, item.mask.to(torch.float32)[None]
+    resized = interpolate(torch.cat(layers)[None], size, mode="bilinear", antialias=True)[0]
+    image, reflectance, shading, inside = torch.split(resized, [len(layer) for layer in layers])
     light = torch.where(reflectance > 0, image / reflectance, 0.0)
     weights = light.new_tensor(BRIGHTNESS)[:, None, None]
     white = (reflectance * (weights * light).sum(0)).clamp(0, 1)
@@ -706,7 +704,8 @@ _INTERIORVERSE = EvaluationProtocol(
     rule=DecompositionRule(
         partial(interiorverse_values, encoded=True, scaled=False), interiorverse_item, layers=_ALONE
     ),
-    files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
+    files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes (`--split test`); the download is gone "
+    "since 2026",
     colour_space="power 1/2.2",
     scale="none",
     mask="none: every pixel counts, also those without a truth; an image of black truth is left out",
@@ -798,11 +797,11 @@ _RECORDS = (
         better="lower",
         columns=_SINTEL_COLUMNS,
         rule=DecompositionRule(sintel_values),
-        files="MPI-Sintel: scene split of 450 test frames and its reverse, averaged; papers also take 400 "
-        "frames without defects, image splits, and crops",
+        files="MPI-Sintel: scene split of 450 test frames (`--split test`) and its reverse "
+        "(`--split train`), averaged; papers also take 400 frames without defects, image splits, and crops",
         colour_space="stored 8-bit values, here sRGB clipped to [0, 1], of prediction and truth",
         scale="si-MSE, DSSIM: one for the image; si-LMSE: one for each window; cut at 1, but for DSSIM",
-        mask="none on MPI-Sintel; that of the data elsewhere",
+        mask="none on MPI-Sintel as released; that of the data elsewhere",
         resize="none",
         window="si-LMSE: a tenth of the longer side, half of that apart, cut off at the edge, mean over "
         "windows; SSIM 11x11, wholly in the image",
@@ -817,7 +816,8 @@ _RECORDS = (
         better="lower",
         columns=_SINTEL_COLUMNS,
         rule=DecompositionRule(crefnet_values),
-        files="MPI-Sintel: scene split of 400 test frames without defects and its reverse",
+        files="MPI-Sintel: scene split of 400 test frames without defects (`--split test-nodefect`) and its "
+        "reverse (`--split train-nodefect`)",
         colour_space="truth: stored 8-bit values, here sRGB; prediction: sRGB clipped to [0, 1], not rounded",
         scale="as `sintel`, not cut at 1; DSSIM: the scale of a search for the best SSIM",
         mask="that of the files",
@@ -861,12 +861,12 @@ _RECORDS = (
         better="higher",
         columns=("psnr_reflectance",),
         rule=DecompositionRule(orb_values, average="groups", layers=_ALONE),
-        files="Stanford-ORB: 42 captures of 14 objects (SCENES_FULL), 512x512",
+        files="Stanford-ORB: 42 captures of 14 objects (SCENES_FULL, `--split full`), 512x512",
         colour_space="linear, though the program calls it psnr_ldr",
         scale="one for each channel, then clipped to [0, 1]",
         mask="the object, eroded by 5x5 pixels; the black rest counts, hence values near 40 dB; an object "
         "of black truth is left out",
-        resize="none here; the program reduces the truth by 4",
+        resize="none; files of 2048 pixels are reduced by 4 at reading, as in the program",
         window="none; never below the score of 0.5 everywhere",
         mean="arithmetic, over the views of a capture, then over captures (groups)",
         source="Kuang et al., Stanford-ORB, NeurIPS 2023; orb/utils/metrics.py, test.py",

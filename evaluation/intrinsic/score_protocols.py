@@ -225,7 +225,7 @@ def _open_views(
         lacking = InputError(f"the data hold {' and '.join(data)} alone; give other data")
         return {content: data.get(content, lacking) for content in wanted}
     openers: dict[str, Callable[[], Any]] = {
-        "decompositions": lambda: open_with_lights(choice, options, models),
+        "decompositions": lambda: open_with_lights(choice, options, models, shading=False),
         "comparisons": lambda: WHDR.reads.open(choice, None, models),
         "labels": lambda: WHDR.reads.open(choice, None, models),
         "regions": lambda: REGIONS.open(choice, MAWOptions(options.longest), models),
@@ -298,9 +298,8 @@ def _score_protocols(run: Run[ProtocolsOptions]) -> dict[str, Result]:
             fitting = [record for record in fitting if record not in records]
     if not fitting:
         raise InputError(f"no protocol fits the data; {next(iter(left_out.values()))}")
-    ordered = {
-        f"{record.name}: {name}": found[f"{record.name}: {name}"] for record in fitting for name in run.models
-    }
+    names = [f"{record.name}: {name}" for record in fitting for name in run.models]
+    ordered = {name: found[name] for name in names if name in found}
     if left_out:
         first = next(iter(ordered))
         notes = [f"left out: {name}: {reason}" for name, reason in left_out.items()]
@@ -309,7 +308,7 @@ def _score_protocols(run: Run[ProtocolsOptions]) -> dict[str, Result]:
             ordered[first], details=details | {"notes": [*details.get("notes", ()), *notes]}
         )
     if len(fitting) == 1 and not every:
-        return {name: ordered[f"{fitting[0].name}: {name}"] for name in run.models}
+        return {name.removeprefix(f"{fitting[0].name}: "): result for name, result in ordered.items()}
     return ordered
 
 
@@ -353,8 +352,10 @@ def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) 
             return "the regions of the data have no true colours"
         found = any(view[row].regions.any() for row in range(len(view)))
         return None if found else "the data have no regions of one material"
-    prepared = prepared_view(record, view)[0]
     rule = cast(DecompositionRule, record.rule)
+    if "shading" in rule.layers and not len(first.shading):
+        return f"{view.identity.name} has no true shading"
+    prepared = prepared_view(record, view)[0]
     truth = stack_ground_truth([prepared])
     zeros = torch.zeros_like(truth.image).double()
     try:

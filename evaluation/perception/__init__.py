@@ -4,6 +4,8 @@ from candlelight.loaders.errors import require_module
 
 require_module("torch")
 
+from candlelight.evaluation.intrinsic.lpips import LPIPS as LPIPS
+from candlelight.evaluation.intrinsic.lpips import load_lpips as load_lpips
 from candlelight.evaluation.perception.curve_scores import SensitivityOrder as SensitivityOrder
 from candlelight.evaluation.perception.curve_scores import sensitivity_order as sensitivity_order
 from candlelight.evaluation.perception.curve_scores import transform_sensitivity as transform_sensitivity
@@ -23,8 +25,6 @@ from candlelight.evaluation.perception.distances import check_distance as check_
 from candlelight.evaluation.perception.distances import open_distance as open_distance
 from candlelight.evaluation.perception.distances import pair_distances as pair_distances
 from candlelight.evaluation.perception.distances import rmse_distance as rmse_distance
-from candlelight.evaluation.perception.lpips import LPIPS as LPIPS
-from candlelight.evaluation.perception.lpips import load_lpips as load_lpips
 from candlelight.evaluation.perception.measure_distances import TransformDistances as TransformDistances
 from candlelight.evaluation.perception.measure_distances import measure_distances as measure_distances
 from candlelight.evaluation.perception.people import COLOUR_AXES as COLOUR_AXES

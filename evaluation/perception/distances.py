@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from candlelight.evaluation.intrinsic.image_errors import mse
 from candlelight.evaluation.intrinsic.lmse import gray, lmse
+from candlelight.evaluation.intrinsic.lpips import open_lpips
 from candlelight.evaluation.intrinsic.masked import PixelMask
 from candlelight.evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
 from candlelight.evaluation.models.model_spec import (
@@ -23,7 +23,6 @@ from candlelight.evaluation.models.model_spec import (
     split_spec,
 )
 from candlelight.evaluation.models.published_methods import decode_srgb
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS, load_lpips
 from candlelight.evaluation.run.batches import run_in_halves
 from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.model_outputs import model_errors
@@ -307,17 +306,13 @@ def check_distance(named: NamedModel, images: Float[Tensor, "batch 3 height widt
 
 
 def _lpips(name: str | None, place: str, device: str) -> NamedModel:
-    network, _, folder = place.partition(":")
-    if network not in FEATURE_STACKS or not folder:
-        network, folder = "alex", place
-    files = Path(folder) / FEATURE_STACKS[network].file, Path(folder) / f"{network}.pth"
-    distance = load_lpips(network, *files, device)
+    distance, files = open_lpips(place, device)
 
     def measure(transformed: Tensor, reference: Tensor) -> Tensor:
         return distance(transformed, reference, torch.ones_like(reference[:, 0]))
 
     both = sha256("".join(map(file_sha256, files)).encode()).hexdigest()
-    identity = ModelIdentity(name or f"lpips-{network}", "weights", "LPIPS 0.1", both)
+    identity = ModelIdentity(name or f"lpips-{files[1].stem}", "weights", "LPIPS 0.1", both)
     return NamedModel(identity, measure, "srgb")
 
 

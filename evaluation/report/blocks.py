@@ -169,8 +169,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
         >>> scores_table("Scores", [one]).rows
         (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
     """
-    arrow = results[0].about.arrow
-    columns = [_column(result, arrow) for result in results]
+    columns = [_column(result) for result in results]
     names = list(dict.fromkeys(name for column in columns for name in column))
     models = [model_name(result) for result in results]
     cells = [[column.get(name, "") for name in names] for column in columns]
@@ -180,9 +179,10 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
     return TableBlock(caption, ("model", *names), rows)
 
 
-def _column(result: Result, arrow: str) -> dict[str, str]:
+def _column(result: Result) -> dict[str, str]:
     """Write the cells of one model by column name."""
-    scores = {f"{name}{arrow}": with_interval(score) for name, score in result.scores.items()}
+    arrow = result.about.arrow
+    scores = {f"{name}{arrow(name)}": with_interval(score) for name, score in result.scores.items()}
     if not isinstance(result, MeanResult):
         return scores
     scored = unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from candlelight.evaluation.catalogue.record import whole_column
 from candlelight.evaluation.report.blocks import (
     Block,
     PlotBlock,
@@ -33,14 +34,14 @@ def plain_section(
         title: heading.
         results: results of one metric.
         pictures: blocks that show the data.
-        plots: plots; None for bars of each score.
+        plots: plots; None for bars of each score, but for those of parts of images.
     """
     caption = "Scores of each model, with 95 % intervals over groups of images"
     settings = [result.about.settings for result in results]
     notes = [_SYNTHETIC] if any(_is_synthetic(one) for one in settings) else []
     notes += [line for result in results for line in _lost(result)] + notes_of(results)
     if plots is None:
-        plots = [score_bars(results, name) for name in results[0].scores]
+        plots = [score_bars(results, name) for name in results[0].scores if name == whole_column(name)]
     blocks = scores_table(caption, results), *map(note, notes), *plots, *pictures, settings_table(results)
     return Section(key, title, blocks)
 

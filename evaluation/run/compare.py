@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Literal
 
+from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.run.intervals import (
     LEAST_GROUPS,
     LEVEL,
@@ -299,4 +300,6 @@ def _comparison(
     if min(units.values()) < LEAST_GROUPS:
         difference, p_value = Score(difference.value, math.nan, math.nan), math.nan
     names = model_name(first), model_name(second)
-    return Comparison(about.metric, column, about.better, *names, difference, p_value, units, counted)
+    return Comparison(
+        about.metric, column, direction(about.better, column), *names, difference, p_value, units, counted
+    )

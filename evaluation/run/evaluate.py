@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue import RECORDS
-from candlelight.evaluation.catalogue.record import Evaluation, O, make_options
+from candlelight.evaluation.catalogue.record import Evaluation, O, direction, make_options, whole_column
 from candlelight.evaluation.models.model_spec import (
     NamedModel,
     open_models,
@@ -22,7 +22,7 @@ from candlelight.evaluation.models.model_spec import (
 )
 from candlelight.evaluation.run.batches import Batch, repeatable
 from candlelight.evaluation.run.fingerprints import Fingerprint, make_provenance
-from candlelight.evaluation.run.model_outputs import describe_output
+from candlelight.evaluation.run.model_outputs import MissingLayer, describe_output
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import MissingResults
 from candlelight.evaluation.run.result import MeanResult, Provenance, Result, fill_failures
@@ -124,6 +124,7 @@ class Run(Generic[O]):
             device=self.device,
             batch_size=self.batch_size,
             steps=self.steps,
+            lacking=self._leave_out,
         )
         for prepared, made in batches:
             for name, step in made.items():
@@ -132,12 +133,20 @@ class Run(Generic[O]):
                     self.kept[f"resized {name}"] = before + int(step["resized"].sum())
             yield prepared, made
 
+    def _leave_out(self, name: str, error: MissingLayer) -> None:
+        """Leave out a model without the layer that is scored, as long as there is another one."""
+        if name not in self.models or len(self.models) == 1:
+            raise error
+        del self.models[name]
+        self.kept.setdefault("left out", []).append(f"left out: {name}: {str(error).partition(': ')[2]}")
+
     def notes(self, name: str) -> dict[str, list[str]]:
-        """Note for the details of a result how many predictions in files had another size; empty if none."""
-        count = self.kept.get(f"resized {name}", 0)
-        share = f"{count} of {len(self.data)} predictions"
-        text = f"{name}: {share} had another size than their image and were resized"
-        return {"notes": [text]} if count else {}
+        """Note for the details of a result which models were left out, and how many predictions resized."""
+        notes, count = list(self.kept.get("left out", ())), self.kept.get(f"resized {name}", 0)
+        if count:
+            share = f"{count} of {len(self.data)} predictions"
+            notes.append(f"{name}: {share} had another size than their image and were resized")
+        return {"notes": notes} if notes else {}
 
 
 def evaluate(
@@ -274,7 +283,7 @@ def collect_errors(run: Run[Any], measured: Measured) -> Errors:
         for name, step in made.items():
             steps.setdefault(name, []).append(step)
     columns = tuple(worst[0])
-    sign = -1.0 if run.evaluation.better == "higher" else 1.0
+    sign = _signs(run.evaluation, columns)
     errors = {name: sign * _table(some, columns) for name, some in steps.items()}
     failed = {
         name: np.concatenate([step["failed"].numpy() for step in some]) | np.isposinf(errors[name]).any(1)
@@ -303,7 +312,9 @@ def filled_results(
         settings: further settings of the results.
     """
     record = run.evaluation
-    if unknown := sorted((record.worst.keys() | record.ranges.keys()) - set(found.columns)):
+    stated = () if isinstance(record.better, str) else record.better  # may have columns by its options
+    known = {*map(whole_column, found.columns), *found.columns, *stated}
+    if unknown := sorted((record.worst.keys() | record.ranges.keys()) - known):
         names = ", ".join(found.columns)
         raise InputError(
             f"evaluation `{record.name}`: no column `{unknown[0]}` for worst or ranges; it has {names}"
@@ -312,8 +323,9 @@ def filled_results(
     lost = any(flags.any() for flags in found.failed.values())
     if lost and set(found.columns) - record.worst.keys():
         settings["filled_among"] = sorted(filled)
-    sign = -1.0 if record.better == "higher" else 1.0
-    ranges = {column: record.ranges[column] for column in found.columns if column in record.ranges}
+    sign = _signs(record, found.columns)
+    wholes = {column: whole_column(column) for column in found.columns}
+    ranges = {column: record.ranges[one] for column, one in wholes.items() if one in record.ranges}
     results: dict[str, Result] = {}
     for name, table in filled.items():
         columns = zip(found.columns, (sign * table).T, strict=True)
@@ -322,6 +334,11 @@ def filled_results(
         about, notes = run.provenance(name, **settings), run.notes(name)
         results[name] = MeanResult(about, tuple(ids), tuple(groups), values, failed, notes, ranges)
     return results
+
+
+def _signs(record: Evaluation[Any], columns: Sequence[str]) -> Any:
+    """Return for each column the factor that makes lower values better."""
+    return np.array([-1.0 if direction(record.better, column) == "higher" else 1.0 for column in columns])
 
 
 def _worst(run: Run[Any], prepared: Any) -> dict[str, Tensor]:
@@ -373,9 +390,9 @@ def _measure(run: Run[Any], predicted: Any, prepared: Any, count: int) -> dict[s
 def _check_undefined(run: Run[Any], found: Errors) -> None:
     """Refuse columns that are undefined for one model alone: nan may depend on nothing but the truth."""
     lost = {name: flags[:, None] for name, flags in found.failed.items()}
-    known = {name: ~np.isnan(table) | lost[name] for name, table in found.errors.items()}
+    known = {name: ~np.isnan(table) for name, table in found.errors.items()}
     for (one, some), (other, rest) in permutations(known.items(), 2):
-        for row, column in np.argwhere(rest & ~some)[:1]:
+        for row, column in np.argwhere(rest & ~some & ~lost[one] & ~lost[other])[:1]:
             place = f"`{found.columns[column]}` of `{run.data.ids[row]}`"
             raise InputError(
                 f"{place} is nan for `{one}` and not for `{other}`: nan "

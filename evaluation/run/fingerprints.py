@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.result import Better, Provenance, package_versions
+from candlelight.evaluation.run.result import Directions, Provenance, package_versions
 from candlelight.evaluation.views import View
 from candlelight.loaders.errors import InputError
 
@@ -67,6 +67,9 @@ class Fingerprint:
             for key in sorted(value):
                 self._hash.update(str(key).encode() + b"\0")
                 self._add(value[key])
+        elif isinstance(value, tuple):
+            for part in value:
+                self._add(part)
         elif isinstance(value, np.ndarray):
             self._add(torch.from_numpy(np.array(value, order="C")))
         elif value is None or isinstance(value, str | bytes | int | float):
@@ -98,7 +101,7 @@ def weights_sha256(model: object) -> str | None:
 def make_provenance(
     metric: str,
     version: int,
-    better: Better,
+    better: Directions,
     named: NamedModel,
     data: Mapping[str, Any],
     settings: Mapping[str, Any],
@@ -108,7 +111,7 @@ def make_provenance(
     Args:
         metric: name of the metric.
         version: version of the metric.
-        better: whether lower or higher values are better, or neither.
+        better: whether lower or higher values are better, or neither; or that by column.
         named: the model.
         data: description of the data, from `Fingerprint.describe`.
         settings: arguments of the evaluation that change the numbers.

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from candlelight.evaluation.run.batches import OutOfMemory
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
@@ -21,7 +22,7 @@ from candlelight.loaders.errors import InputError, argument, is_out_of_memory
 
 
 class MissingLayer(InputError):
-    """Error: a model, or a file, has reflectance alone, and shading is scored."""
+    """Error: a model, or a folder of files, lacks a layer that is scored."""
 
 
 ImageBatch = Float[Tensor, "batch 3 height width"]
@@ -29,6 +30,29 @@ Decomposed = tuple[
     Float32[Tensor, "batch 3 height width"], Float32[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]
 PREDICTED_LAYERS = ("reflectance", "shading")
+LAYER_CHANNELS = {
+    "reflectance": (3,),
+    "shading": (3, 1),
+    "residual": (3, 1),
+    "normal": (3,),
+    "depth": (1,),
+    "roughness": (1,),
+    "metallic": (1,),
+}
+"""Layers that a model or files may give, and their numbers of channels; `albedo` is `reflectance` too."""
+
+
+def layer_name(name: str) -> str:
+    """Return the name of a predicted layer: `albedo`, as frames call it, is `reflectance`.
+
+    Example:
+        >>> layer_name("albedo"), layer_name("depth")
+        ('reflectance', 'depth')
+    """
+    return "reflectance" if name == "albedo" else name
+
+
+_WHOLE = 0.999  # share of a pixel of another size that lies inside the mask
 _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
@@ -37,8 +61,8 @@ def run_intrinsic(
     image: ImageBatch,
     mask: Bool[Tensor, "batch height width"] | None = None,
     lights: Float[Tensor, "batch lights 3 height width"] | None = None,
-    layers: Sequence[str] = PREDICTED_LAYERS,
-) -> Decomposed:
+    check: Callable[..., Any] | None = None,
+) -> Any:
     """Decompose images by a model, in evaluation mode and without gradients.
 
     Args:
@@ -48,10 +72,11 @@ def run_intrinsic(
         image: in the colour space and on the device that the model expects.
         mask: pixels that are scored. None means all pixels, and no mask is passed to the model.
         lights: the same scenes under other lights, in the same colour space; None if there are none.
-        layers: see `checked_decomposition`.
+        check: is given the output, the images, the name of the model and the mask; `checked_decomposition`
+            unless given.
 
     Returns:
-        See `checked_decomposition`.
+        The result of ``check``.
 
     Raises:
         InputError: the output is not a decomposition of the images, the model raised an exception, or it
@@ -73,7 +98,7 @@ def run_intrinsic(
             )
         options["lights"] = lights
     with evaluation_mode(model), torch.no_grad(), model_errors(name, image):
-        return checked_decomposition(model(image, **options), image, name, mask, layers)
+        return (check or checked_decomposition)(model(image, **options), image, name, mask)
 
 
 def checked_decomposition(
@@ -86,24 +111,18 @@ def checked_decomposition(
     """Check the output of an intrinsic image model, and return reflectance, shading and failed rows.
 
     Args:
-        output: reflectance and shading, in this order or under these names in a mapping: floating-point
-            tensors or numpy arrays of the shape of ``image``. Gray shading may have one channel. It may be
-            reflectance alone if shading is not among ``layers``.
+        output: reflectance and shading, as `checked_layers` takes them.
         image: the images that the model decomposed.
         name: name of the model for messages.
         mask: pixels that are scored; all if None.
-        layers: layers that are scored; another layer cannot fail.
+        layers: layers that are scored; another layer is not read, and 0.
 
     Returns:
-        Reflectance and shading (gray shading is repeated over the channels; 0 if there is none), both
-        float32, on the device of ``image`` and with the gradients of the output; and a flag for each row:
-        whether it failed, because a value of ``layers`` inside the mask is not finite. In a row where a layer
-        has such a value, the layer is 0 everywhere; so are both in a failed row. Values outside the mask that
-        are not finite become 0.
+        Reflectance and shading, float32, of the shape of ``image``, and the failed rows, in which both are 0;
+        see `checked_layers`.
 
     Raises:
-        MissingLayer: the output is reflectance alone, and shading is scored.
-        InputError: the output is not a pair of images of these shapes.
+        InputError: see `checked_layers`.
 
     Example:
         >>> image = torch.ones(2, 3, 1, 1)
@@ -112,25 +131,82 @@ def checked_decomposition(
         >>> shading[:, :, 0, 0].tolist(), failed.tolist()
         ([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]], [False, True])
     """
-    reflectance, shading = _pair(output)
-    shape, gray = list(image.shape), [len(image), 1, *image.shape[2:]]
-    right = reflectance is not None and _is_float(reflectance) and list(reflectance.shape) == shape
-    fits = right and shading is not None and _is_float(shading) and list(shading.shape) in (shape, gray)
-    alone = right and shading is None
-    if reflectance is None or not (fits or (alone and "shading" not in layers)):
-        raise (MissingLayer if alone else InputError)(
-            f"{name}: expected reflectance {shape} and shading {shape} or {gray}, floating-point, "
-            f"got {describe_output(output)}; return (reflectance, shading)"
+    found, failed = checked_layers(output, image, name, mask, layers)
+    unread = torch.zeros_like(image, dtype=torch.float32)
+    return found.get("reflectance", unread), found.get("shading", unread), failed
+
+
+def checked_layers(
+    output: object,
+    image: ImageBatch,
+    name: str,
+    mask: Bool[Tensor, "batch height width"] | None = None,
+    layers: Sequence[str] = PREDICTED_LAYERS,
+    optional: Sequence[str] = (),
+    any_size: bool = False,
+) -> tuple[dict[str, Float32[Tensor, "batch channels rows columns"]], Bool[Tensor, " batch"]]:
+    """Check the layers that a model gives, and return those that are scored, and failed rows.
+
+    Args:
+        output: layers by name (`LAYER_CHANNELS`) in a mapping; reflectance and shading in this order; or
+            reflectance alone. Floating-point tensors or numpy arrays [batch, channels, height, width];
+            gray shading and residual may have one channel.
+        image: the images that the model was given.
+        name: name of the model for messages.
+        mask: pixels that are scored; all if None.
+        layers: layers that are scored. Another layer is not read, and cannot fail.
+        optional: layers that are scored where the model gives them, and 0 elsewhere.
+        any_size: whether layers may have another height and width than the images.
+
+    Returns:
+        The scored layers by name, float32 (gray ones repeated over three channels), on the device of
+        ``image`` and with the gradients of the output; and a flag for each row: whether it failed, because a
+        value inside the mask is not finite. A failed row is 0 in all layers. Values outside the mask that are
+        not finite become 0; in a layer of another size, whose pixels count that lie wholly inside, they stay.
+
+    Raises:
+        MissingLayer: a scored layer is not there.
+        InputError: a scored layer has another shape, or is no floating-point array.
+
+    Example:
+        >>> image = torch.ones(2, 3, 1, 1)
+        >>> output = {"depth": image[:, :1], "normal": None}
+        >>> found, failed = checked_layers(output, image, "net", None, ["depth"])
+        >>> found["depth"].shape, failed.tolist()
+        (torch.Size([2, 1, 1, 1]), [False, False])
+    """
+    given = _by_name(output)
+    read = (*layers, *(layer for layer in optional if layer in given))
+    missing = [layer for layer in layers if layer not in given]
+    fits = {layer: _fits(given[layer], layer, image, any_size) for layer in read if layer in given}
+    if missing or not all(fits.values()):
+        size = ["height", "width"] if any_size else list(image.shape[2:])
+        shapes = {
+            layer: " or ".join(_shape(len(image), channels, size) for channels in LAYER_CHANNELS[layer])
+            for layer in read
+        }
+        expected = " and ".join(f"{layer} {shape}" for layer, shape in shapes.items())
+        pair = set(read) <= set(PREDICTED_LAYERS)
+        names = ", ".join(f'"{layer}": {layer}' for layer in read)
+        cure = f"({', '.join(PREDICTED_LAYERS)})" if pair else f"{{{names}}}"
+        lacks = (given or isinstance(output, Mapping)) and all(fits.values())
+        raise (MissingLayer if lacks else InputError)(
+            f"{name}: expected {expected}, floating-point, got {describe_output(output)}; return {cure}"
         )
+    found, failed = {}, torch.zeros(len(image), dtype=torch.bool, device=image.device)
     inside = None if mask is None else mask.to(image.device)
-    found = [
-        _finite(_float32(part, image.device).expand_as(image), inside)
-        for part in (reflectance, image.new_zeros(()) if shading is None else shading)
-    ]
-    wrong = [flags for layer, (_, flags) in zip(PREDICTED_LAYERS, found, strict=True) if layer in layers]
-    failed = torch.stack(wrong).any(0)
+    for layer in read:
+        part = given[layer].to(image.device, torch.float32)  # type: ignore[union-attr]
+        part = part.expand(-1, LAYER_CHANNELS[layer][0], -1, -1)
+        near = inside
+        if inside is not None and part.shape[2:] != image.shape[2:]:
+            near = interpolate(inside[:, None].float(), part.shape[2:], mode="area")[:, 0] > _WHOLE
+        finite, wrong = _finite(part, near)
+        found[layer] = finite if part.shape[2:] == image.shape[2:] else part
+        failed = failed | wrong
     lost = failed[:, None, None, None]
-    return found[0][0].masked_fill(lost, 0), found[1][0].masked_fill(lost, 0), failed
+    kept = {layer: found[layer].masked_fill(lost, 0) for layer in read}
+    return {**{layer: torch.zeros_like(kept[layers[0]]) for layer in optional}, **kept}, failed
 
 
 def checked_heatmaps(
@@ -158,7 +234,7 @@ def checked_heatmaps(
     part = _tensor(output)
     if (
         part is None
-        or not _is_float(part)
+        or not part.is_floating_point()
         or part.ndim not in (3, 4)
         or len(part) != batch
         or not part.numel()
@@ -167,7 +243,7 @@ def checked_heatmaps(
             f"{name}: expected heatmaps [{batch}, maps, height, width] or [{batch}, height, width], "
             f"floating-point, got {describe_output(output)}; {_WRAP}"
         )
-    maps = _float32(part.detach(), part.device)
+    maps = part.detach().float()
     return _finite(maps if maps.ndim == 4 else maps[:, None], None)
 
 
@@ -254,18 +330,26 @@ def has_parameter(model: Callable[..., Any], name: str) -> bool:
         return False
 
 
-def _pair(output: object) -> tuple[Tensor | None, Tensor | None]:
-    """Split an output into reflectance and shading; shading is None if there is reflectance alone."""
+def _by_name(output: object) -> dict[str, Tensor | None]:
+    """Sort an output into layers by name; None stands for something that is no tensor."""
     if isinstance(output, Mapping):
-        output = [output[layer] for layer in PREDICTED_LAYERS if layer in output]
-    if not isinstance(output, tuple | list):
-        return _tensor(output), None
-    if len(output) not in (1, 2):
-        return None, None
-    reflectance, *rest = map(_tensor, output)
-    if any(part is None for part in rest):  # given, and no tensor
-        return None, None
-    return reflectance, rest[0] if rest else None
+        named = {layer_name(str(name)): part for name, part in output.items()}
+        return {name: _tensor(part) for name, part in named.items() if name in LAYER_CHANNELS}
+    parts = list(output) if isinstance(output, tuple | list) else [output]
+    if len(parts) > len(PREDICTED_LAYERS):
+        return {}
+    return dict(zip(PREDICTED_LAYERS, map(_tensor, parts), strict=False))
+
+
+def _fits(part: Tensor | None, layer: str, image: Tensor, any_size: bool) -> bool:
+    if part is None or part.ndim != 4 or not part.is_floating_point() or not part.numel():
+        return False
+    right = len(part) == len(image) and part.shape[1] in LAYER_CHANNELS[layer]
+    return right and (any_size or part.shape[2:] == image.shape[2:])
+
+
+def _shape(batch: int, channels: int, size: Sequence[int | str]) -> str:
+    return f"[{', '.join(map(str, (batch, channels, *size)))}]"
 
 
 def _tensor(part: object) -> Tensor | None:
@@ -274,14 +358,6 @@ def _tensor(part: object) -> Tensor | None:
     if isinstance(part, Tensor) and part.layout == torch.strided and not part.is_meta:
         return part
     return None
-
-
-def _is_float(*parts: Tensor) -> bool:
-    return all(part.is_floating_point() for part in parts)
-
-
-def _float32(part: Tensor, device: torch.device) -> Tensor:
-    return part.to(device, torch.float32)
 
 
 def _finite(

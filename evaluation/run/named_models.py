@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +18,11 @@ from candlelight.evaluation.models.model_spec import ColourSpace, ModelIdentity,
 from candlelight.evaluation.run.batches import run_in_halves
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.model_outputs import (
+    LAYER_CHANNELS,
     PREDICTED_LAYERS,
+    MissingLayer,
     checked_decomposition,
+    checked_layers,
     model_errors,
     run_intrinsic,
 )
@@ -97,9 +102,10 @@ def _identify(
 def _files(name: str, results: Predictions | Heatmaps) -> ModelIdentity:
     """Identify files by the hash of their ids and contents."""
     whole = hashlib.sha256()
+    paths: Any
     for identifier, paths in sorted(results.files.items()):
         whole.update(identifier.encode() + b"\0")
-        for path in dict.fromkeys(filter(None, paths if isinstance(paths, tuple) else (paths,))):
+        for path in (paths,) if isinstance(paths, Path) else paths.values():
             whole.update(file_sha256(path).encode())
     return ModelIdentity(name, "files", None, whole.hexdigest())
 
@@ -230,45 +236,145 @@ def predict_decomposition(
     Raises:
         InputError: the output is not a decomposition of the images, or one image does not fit in memory.
     """
+    check = partial(checked_decomposition, layers=layers)
     if isinstance(named.model, Predictions):
-        return _look_up(named, ids, image, mask, layers)
+        found, resized = _look_up(named, ids, image, mask, layers, check)
+        reflectance, shading, failed = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return Decomposition(reflectance, shading, failed, resized)
+    return Decomposition(*_run(named, image, mask, device, lights, check))
 
+
+class PredictedLayers(NamedTuple):
+    """Predicted layers of each image, in the size in which they were given.
+
+    Attributes:
+        rows: the layers of each image by name, [channels, height, width], on the device.
+        failed: rows whose prediction failed, because it is missing or not finite inside the mask; 0 there.
+        resized: rows whose prediction has another size than the image.
+    """
+
+    rows: tuple[dict[str, Float[Tensor, "channels height width"]], ...]
+    failed: Bool[Tensor, " batch"]
+    resized: Bool[Tensor, " batch"]
+
+
+def predict_layers(
+    named: NamedModel,
+    ids: Sequence[str],
+    image: Float[Tensor, "batch 3 height width"],
+    mask: Bool[Tensor, "batch height width"] | None,
+    device: str,
+    layers: Sequence[str],
+    optional: Sequence[str] = (),
+) -> PredictedLayers:
+    """Predict layers of a batch of scene-linear images.
+
+    Args:
+        named: a model on ``device``, or predictions, which are looked up by id.
+        ids: ids of the images.
+        image: scene-linear Rec.709; the batch is halved when memory runs out.
+        mask: pixels that are scored; all if None.
+        device: torch device of the model.
+        layers: names of layers, as `candlelight.evaluation.run.model_outputs.LAYER_CHANNELS`.
+        optional: layers that are 0 where the model does not give them.
+
+    Raises:
+        MissingLayer: the model, or the folder of files, lacks a layer.
+        InputError: a layer has another shape, or one image does not fit in memory.
+    """
+    names = (*layers, *optional)
+
+    def check(output: object, image: Tensor, name: str, mask: Tensor | None) -> tuple[Tensor, ...]:
+        found, failed = checked_layers(output, image, name, mask, layers, optional, any_size=True)
+        return *(found[name] for name in names), failed
+
+    if isinstance(named.model, Predictions):
+        parts, _ = _look_up(named, ids, image, mask, names, check, fit=False)
+    else:
+        together = _run(named, image, mask, device, None, check)
+        parts = [tuple(part[row : row + 1] for part in together) for row in range(len(image))]
+    rows = tuple(dict(zip(names, (one[0] for one in some), strict=False)) for *some, _ in parts)
+    other = [any(layer.shape[1:] != image.shape[2:] for layer in row.values()) for row in rows]
+    return PredictedLayers(rows, torch.cat([failed for *_, failed in parts]), torch.tensor(other))
+
+
+def _run(
+    named: NamedModel,
+    image: Tensor,
+    mask: Tensor | None,
+    device: str,
+    lights: Tensor | None,
+    check: Callable[..., tuple[Tensor, ...]],
+) -> tuple[Tensor, ...]:
     def run(rows: slice) -> tuple[Tensor, ...]:
         pixels = to_device(named, image[rows], device)
         inside = None if mask is None else mask[rows].clone().to(device)
         others = None if lights is None else to_device(named, lights[rows], device)
-        return run_intrinsic(named.model, pixels, inside, others, layers)
+        made: tuple[Tensor, ...] = run_intrinsic(named.model, pixels, inside, others, check)
+        return made
 
-    return Decomposition(*run_in_halves(run, len(image)))
+    return run_in_halves(run, len(image))
 
 
 def _look_up(
-    named: NamedModel, ids: Sequence[str], image: Tensor, mask: Tensor | None, layers: Sequence[str]
-) -> Decomposition:
-    reflectance, shading = torch.zeros_like(image), torch.zeros_like(image)
-    failed = torch.ones(len(ids), dtype=torch.bool, device=image.device)
-    resized = torch.zeros_like(failed)
+    named: NamedModel,
+    ids: Sequence[str],
+    image: Tensor,
+    mask: Tensor | None,
+    layers: Sequence[str],
+    check: Callable[..., tuple[Tensor, ...]],
+    fit: bool = True,
+) -> tuple[list[tuple[Tensor, ...]], Bool[Tensor, " batch"]]:
+    """Read and check the layers of each image; those of a missing file are 0, and the row has failed."""
+    found = []
+    resized = torch.zeros(len(ids), dtype=torch.bool, device=image.device)
     for row, name in enumerate(ids):
+        one = image[row : row + 1]
         if name not in named.model.files:
+            zeros = {layer: torch.zeros_like(one[:, : LAYER_CHANNELS[layer][0]]) for layer in layers}
+            *parts, failed = check(zeros, one, named.identity.name, None)
+            found.append((*parts, ~failed))
             continue
-        pair = [layer for layer in named.model.read(name) if layer is not None]
-        where = f"{named.model.folder}: `{name}`"
-        fitted = [_fit(layer[None].to(image.device), image.shape[2:], where) for layer in pair]
-        resized[row] = any(layer.shape[1:] != image.shape[2:] for layer in pair)
+        read = named.model.read(name, layers)
+        given = {layer: values[None].to(image.device) for layer, values in read.items()}
+        if fit:
+            where = f"{named.model.folder}: `{name}`"
+            resized[row] = any(layer.shape[2:] != image.shape[2:] for layer in given.values())
+            given = {layer: _fit(values, image.shape[2:], where) for layer, values in given.items()}
         inside = None if mask is None else mask[row : row + 1]
-        label = f"{named.identity.name}: {name}"
-        parts = checked_decomposition(fitted, image[row : row + 1], label, inside, layers)
-        reflectance[row], shading[row], failed[row] = (part[0] for part in parts)
-    return Decomposition(reflectance, shading, failed, resized)
+        try:
+            found.append(check(given, one, f"{named.identity.name}: {name}", inside))
+        except MissingLayer:
+            got = f"the files of `{name}` have {' and '.join(read) or 'none of them'}"
+            raise MissingLayer(
+                f"{named.identity.name}: expected {' and '.join(layers)}, {got}; add the layer"
+            ) from None
+    return found, resized
 
 
 def _fit(layer: Float[Tensor, "1 channels height width"], size: Sequence[int], where: str) -> Tensor:
     """Resize a prediction to the size of its image, unless the proportions differ by more than a pixel."""
-    height, width = layer.shape[2:]
-    if (height, width) == tuple(size):
+    if layer.shape[2:] == tuple(size):
         return layer
-    if abs(height * size[1] - width * size[0]) > max(height, width, *size):
-        raise InputError(
-            f"{where}: expected the proportions of its image, {list(size)}, got {[height, width]}; resize it"
-        )
+    check_proportions(layer.shape[2:], size, where)
     return interpolate(layer, tuple(size), mode="bilinear", antialias=True, align_corners=False)
+
+
+def check_proportions(given: Sequence[int], size: Sequence[int], where: str) -> None:
+    """Refuse a prediction whose proportions differ from those of its image by more than a pixel.
+
+    Args:
+        given: height and width of the prediction.
+        size: height and width of the image.
+        where: description of the prediction for the message.
+
+    Raises:
+        InputError: the proportions differ.
+
+    Example:
+        >>> check_proportions((30, 40), (60, 80), "mine")
+    """
+    if abs(given[0] * size[1] - given[1] * size[0]) > max(*given, *size):
+        raise InputError(
+            f"{where}: expected the proportions of its image, {list(size)}, got {list(given)}; resize it"
+        )

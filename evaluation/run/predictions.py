@@ -16,7 +16,6 @@ from candlelight.evaluation.run.array_files import (
     Curve,
     channels_first,
     describe_array,
-    first_three,
     list_files,
     npz_names,
     read_layer,
@@ -26,26 +25,26 @@ from candlelight.evaluation.run.array_files import (
 )
 from candlelight.evaluation.run.array_files import MissingResults as MissingResults
 from candlelight.evaluation.run.array_files import match_ids as match_ids
+from candlelight.evaluation.run.model_outputs import LAYER_CHANNELS, PREDICTED_LAYERS, layer_name
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file
 from candlelight.loaders.verification.checksums import file_sha256
 
-_LAYERS = ("reflectance", "shading")
+_COLOURS = ("reflectance", "shading", "residual")  # PNG files of other layers have no transfer curve
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predicted decompositions in files; `open_predictions` makes them.
+    """Predicted layers in files; `open_predictions` makes them.
 
     Attributes:
         folder: folder of the files.
-        files: the files of reflectance and shading by id; the same npz file may hold both, and there may be
-            no file of shading.
-        png: transfer curve of the pixels of PNG files.
+        files: by id, the files of its layers by name, or one npz file of all of them under "".
+        png: transfer curve of the pixels of PNG files of colours.
     """
 
     folder: Path
-    files: Mapping[str, tuple[Path, Path | None]]
+    files: Mapping[str, Mapping[str, Path]]
     png: Curve | None
 
     @cached_property
@@ -54,27 +53,36 @@ class Predictions:
         return tuple(self.files)
 
     def read(
-        self, name: str
-    ) -> tuple[Float32[Tensor, "3 height width"], Float32[Tensor, "channels height width"] | None]:
-        """Read one decomposition.
+        self, name: str, layers: Sequence[str] = PREDICTED_LAYERS
+    ) -> dict[str, Float32[Tensor, "channels height width"]]:
+        """Read layers of one image.
 
         Args:
             name: one of `ids`.
+            layers: the layers to read; one that the files lack is left out.
 
         Returns:
-            Reflectance and shading, scene-linear; gray shading has one channel, and None is none.
+            The layers by name, scene-linear; gray ones have one channel.
 
         Raises:
-            InputError: the id is unknown, a file is damaged, or a file holds no floating-point image.
+            InputError: the id is unknown, a file is damaged, holds no floating-point image, or is missing
+                where other ids have one of that layer.
         """
-        first, second = _known(self.files, name, self.folder)
-        where = f"{self.folder}: `{name}`"
-        reflectance = read_layer(first, "reflectance", self.png)
-        decomposed = channels_first(reflectance, (3,), f"{where}: reflectance")
-        if second is None or (second.suffix.lower() == ".npz" and "shading" not in npz_names(second)):
-            return decomposed, None
-        shading = read_layer(second, "shading", self.png)
-        return decomposed, channels_first(shading, (1, 3), f"{where}: shading")
+        files, found = _known(self.files, name, self.folder), {}
+        if whole := files.get(""):
+            stored = {layer_name(one): one for one in npz_names(whole)}
+        for layer in layers:
+            path, array = (whole, stored.get(layer)) if whole else (files.get(layer), layer)
+            where = f"{self.folder}: `{name}`: {layer}"
+            if path is None or array is None:
+                if path is None and any(layer in other for other in self.files.values()):
+                    raise InputError(f"{where}: expected a file for each id, there is none; add it")
+                continue
+            picture = path.suffix.lower() == ".png"
+            values = read_layer(path, array, self.png if layer in _COLOURS else "linear")
+            values = 2 * values - 1 if picture and layer == "normal" else values
+            found[layer] = channels_first(values, sorted(LAYER_CHANNELS[layer]), where)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,41 +202,37 @@ class Codes:
 
 
 def open_predictions(folder: str | Path, png: Curve | None = None) -> Predictions:
-    """Open a folder of decompositions that another program wrote.
+    """Open a folder of layers that another program wrote: albedo, shading, normals, depth and so on.
 
-    The folder holds ``<id>.npz`` with the arrays ``reflectance`` and ``shading``, or ``reflectance/<id>`` and
-    ``shading/<id>`` with the suffix .npy, .exr or .png. An id may contain folders: ``set/000000.npz``. The
-    values are scene-linear, floating-point, of the height and width of the image, with the channels first or
-    last; gray shading may have one channel or no channel axis, and may be left out for scores of reflectance.
+    The folder holds ``<id>.npz`` with arrays named as `LAYER_CHANNELS`, or ``<layer>/<id>`` with the suffix
+    .npy, .exr or .png, for all layers or some; ``albedo`` is another name of ``reflectance``. An id may
+    contain folders: ``set/000000.npz``. The values are scene-linear, floating-point, with the channels first
+    or last; a layer of one channel needs no channel axis. PNG files hold values from 0 to 1, and normals n as
+    (n + 1) / 2.
 
     Args:
         folder: the folder.
-        png: transfer curve of PNG files of 8 or 16 bits; required if there are any.
+        png: transfer curve of PNG files of 8 or 16 bits; required if there are any of reflectance, shading
+            or residual.
 
     Raises:
-        InputError: the folder does not exist, holds no such file, has shading without reflectance or for some
-            ids alone, or has PNG files and ``png`` is None.
+        InputError: the folder does not exist, holds no such file, has both ``albedo`` and ``reflectance``, or
+            has PNG files of colours and ``png`` is None.
     """
     folder = _folder(folder)
     if png is not None:
         check_choice("png", png, Curve)
-    files: dict[str, tuple[Path, Path | None]]
-    if any((folder / name).is_dir() for name in _LAYERS):
-        endings = (".npy", ".exr", ".png")
-        reflectance = list_files(folder / "reflectance", endings)
-        has_shading = (folder / "shading").is_dir()
-        shading = list_files(folder / "shading", endings) if has_shading else {}
-        if has_shading and (unpaired := sorted(reflectance.keys() ^ shading.keys())):
-            raise InputError(
-                f"{folder}: expected both reflectance and shading for each id, got one of the two for "
-                f"{first_three(unpaired)}"
-            )
-        files = {name: (path, shading.get(name)) for name, path in reflectance.items()}
-    else:
-        files = {name: (path, path) for name, path in list_files(folder, (".npz",)).items()}
-    pictures = [path for pair in files.values() for path in pair if path and path.suffix.lower() == ".png"]
-    if pictures and png is None:
-        raise InputError(f"{pictures[0]}: name the colour space of PNG: {argument('png')} srgb or linear")
+    files: dict[str, dict[str, Path]] = {}
+    found = [name for name in ("albedo", *LAYER_CHANNELS) if (folder / name).is_dir()]
+    if {"albedo", "reflectance"} <= set(found):
+        raise InputError(f"{folder}: expected one of the folders albedo and reflectance, got both")
+    for name in found:
+        for one, path in list_files(folder / name, (".npy", ".exr", ".png")).items():
+            files.setdefault(one, {})[layer_name(name)] = path
+            if path.suffix.lower() == ".png" and png is None and layer_name(name) in _COLOURS:
+                raise InputError(f"{path}: name the colour space of PNG: {argument('png')} srgb or linear")
+    if not found:
+        files = {name: {"": path} for name, path in list_files(folder, (".npz",)).items()}
     return Predictions(folder, files, png)
 
 

@@ -20,6 +20,8 @@ from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
 from candlelight.evaluation.catalogue.record import Better as Better
+from candlelight.evaluation.catalogue.record import Directions as Directions
+from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.run.intervals import Score as Score
 from candlelight.evaluation.run.intervals import mean_interval, seed_interval
 from candlelight.evaluation.run.json_values import (
@@ -44,8 +46,8 @@ class Provenance:
     Attributes:
         metric: name of the metric, such as `lmse`.
         version: version of the metric; it is raised when the same input gives other numbers.
-        better: whether lower or higher values are better, in all columns and scores; "neither" for a score
-            that describes a model, such as TCAV.
+        better: whether lower or higher values are better, in all columns and scores or by their names;
+            "neither" for a score that describes a model, such as TCAV.
         model: identity of the model and its own settings, such as its layer; tables show ``name``.
         data: identity of the data.
         settings: arguments that change the numbers of every model, with the seed of random draws.
@@ -54,7 +56,7 @@ class Provenance:
 
     metric: str
     version: int
-    better: Better
+    better: Directions
     model: dict[str, Any]
     data: dict[str, Any]
     settings: dict[str, Any]
@@ -66,10 +68,9 @@ class Provenance:
             text = json.dumps(to_json_values(getattr(self, name)), sort_keys=True)
             object.__setattr__(self, name, json.loads(text))
 
-    @property
-    def arrow(self) -> str:
-        """Arrow after the name of a score, with a space before it; empty if no direction is better."""
-        return {"lower": " ↓", "higher": " ↑"}.get(self.better, "")
+    def arrow(self, score: str) -> str:
+        """Return the arrow after the name of a score, with a space before it; empty without a direction."""
+        return {"lower": " ↓", "higher": " ↑"}.get(direction(self.better, score), "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -327,7 +328,6 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
     name = model_name(result)
     half = _NAME_LENGTH // 2
     name = name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
-    arrow = result.about.arrow
     oracle = result.details.get("oracle", {})
     # Explanations: of the network that the method explains.
     accuracy = _known_number(result.details.get("network", {}).get("accuracy", [None])[0])
@@ -344,7 +344,9 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
         value = _number(score.value)
         counts = rows, str(groups or ""), str(len(result.failed)), undefined
         reached = _known_number(oracle.get(metric))
-        lines.append((name, f"{metric}{arrow}", value, interval, reached, accuracy, rest, *counts))
+        lines.append(
+            (name, f"{metric}{result.about.arrow(metric)}", value, interval, reached, accuracy, rest, *counts)
+        )
     return lines
 
 
@@ -441,7 +443,7 @@ def score_grid(results: Sequence[Result]) -> list[str]:
     """
     names = list(dict.fromkeys(name for result in results for name in result.scores))
     better = results[0].about.better
-    head = "score" if better == "neither" else f"{better} is better"
+    head = f"{better} is better" if better in ("lower", "higher") else "score"
     tables = []
     for start in range(0, len(results), _COLUMNS):
         some = results[start : start + _COLUMNS]

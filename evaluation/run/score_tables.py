@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.json_values import to_csv
 from candlelight.evaluation.run.result import Result, model_name
@@ -109,7 +110,7 @@ def _tabulate(results: Sequence[Result]) -> tuple[_Columns, _Rows]:
     for result in results:
         for name, score in result.scores.items():
             label = f"{_kind(result)}: {name}" if len(kinds) > 1 else name
-            columns[label] = result.about.better
+            columns[label] = direction(result.about.better, name)
             rows.setdefault(model_name(result), {})[label] = score
     return columns, rows
 

@@ -27,6 +27,7 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.batches import Batch, read_batches
 from candlelight.evaluation.run.fingerprints import Fingerprint, weights_sha256
 from candlelight.evaluation.run.json_values import to_json_values
+from candlelight.evaluation.run.model_outputs import MissingLayer
 from candlelight.evaluation.run.result import package_versions
 from candlelight.evaluation.views import View
 from candlelight.loaders.errors import InputError, blame
@@ -248,6 +249,7 @@ def run_batches(
     batch_size: int,
     steps: FinishedSteps | None,
     place: str = "cpu",
+    lacking: Callable[[str, MissingLayer], None] | None = None,
 ) -> Iterator[tuple[_Prepared, dict[str, Step]]]:
     """Compute a step of each model for each batch, or take it from finished steps.
 
@@ -263,6 +265,8 @@ def run_batches(
         batch_size: maximal number of rows in a batch, whose images have one size.
         steps: keeps finished steps; None keeps nothing.
         place: device of the returned tensors.
+        lacking: is told the name of a model that lacks a scored layer, at the first batch; the model is then
+            left out, unless it raises the error. None refuses such a model.
 
     Returns:
         An iterator over batches: the prepared batch, and the step of each model.
@@ -275,9 +279,15 @@ def run_batches(
     for batch in read_batches(view, batch_size, attrgetter("image"), fingerprint, "score"):
         prepared = prepare(batch)
         made = {}
-        for name, named in named_models.items():
-            key = batch_key(keys[name], batch, fingerprint)
-            made[name] = kept.get_or_compute(key, partial(compute, named, batch.ids, prepared, device), place)
+        for name, key in tuple(keys.items()):
+            step = partial(compute, named_models[name], batch.ids, prepared, device)
+            try:
+                made[name] = kept.get_or_compute(batch_key(key, batch, fingerprint), step, place)
+            except MissingLayer as error:
+                if lacking is None or 0 not in batch.rows:
+                    raise
+                lacking(name, error)
+                del keys[name]
         yield prepared, made
 
 

@@ -19,6 +19,8 @@ from candlelight.evaluation.views.named_rows import parse_rows as parse_rows
 from candlelight.evaluation.views.open_data import ContentKind as ContentKind
 from candlelight.evaluation.views.open_data import open_data as open_data
 from candlelight.evaluation.views.open_data import open_secondary as open_secondary
+from candlelight.evaluation.views.paint_light_grids import PaintLightGrid as PaintLightGrid
+from candlelight.evaluation.views.paint_light_grids import PaintLightGrids as PaintLightGrids
 from candlelight.evaluation.views.synthetic_judgements import synthetic_comparisons as synthetic_comparisons
 from candlelight.evaluation.views.synthetic_judgements import synthetic_labels as synthetic_labels
 from candlelight.evaluation.views.view_types import Comparisons as Comparisons
@@ -31,6 +33,7 @@ from candlelight.evaluation.views.view_types import Factors as Factors
 from candlelight.evaluation.views.view_types import Images as Images
 from candlelight.evaluation.views.view_types import JudgedImage as JudgedImage
 from candlelight.evaluation.views.view_types import Judgements as Judgements
+from candlelight.evaluation.views.view_types import LayerImage as LayerImage
 from candlelight.evaluation.views.view_types import PartImage as PartImage
 from candlelight.evaluation.views.view_types import Parts as Parts
 from candlelight.evaluation.views.view_types import RatedPair as RatedPair

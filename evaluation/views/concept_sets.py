@@ -103,7 +103,7 @@ def _concepts_of_frames(named: FrameRows, read: Callable[[int], Tensor]) -> Conc
     sets = tuple(
         ConceptSet(values(key), tuple(rows[key]), _objects(named, rows[key])) for key in sorted(rows)
     )
-    return ConceptRows(named, read, sets, _find_varies(named, sets))
+    return ConceptRows(named, read, sets, find_varies(named, sets))
 
 
 def _objects(named: FrameRows, rows: Sequence[int]) -> int | None:
@@ -112,8 +112,13 @@ def _objects(named: FrameRows, rows: Sequence[int]) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def _find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:
-    """Compare two frames of the first set with several rows; all sets vary the same concept."""
+def find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:
+    """Tell the concept that sets of frames vary, of two frames of the first set with several rows.
+
+    Args:
+        named: the frames.
+        sets: sets of their rows, all of one concept.
+    """
     chosen = next((one.rows for one in sets if len(one.rows) > 1), None)
     if chosen is None:
         return None
@@ -127,6 +132,11 @@ def _find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:
         return None if camera and pose else "camera" if camera else "pose"
     # Recoloured textures of one name, and floors, differ only in their pixels.
     return "albedo" if one.layers.get("albedo") != other.layers.get("albedo") else None
+
+
+def same_view(one: Metadata, other: Metadata) -> bool:
+    """Tell whether two frames show the same objects at the same places through the same camera."""
+    return one.camera == other.camera and _poses(one) == _poses(other)
 
 
 def _materials(metadata: Metadata) -> list[Any]:

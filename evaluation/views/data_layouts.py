@@ -20,6 +20,8 @@ from candlelight.loaders.public.celebamask import CELEBAMASK_SPLITS
 from candlelight.loaders.public.cub import CUB70_SPLITS
 from candlelight.loaders.public.grid_images import MPI3D_FILES
 from candlelight.loaders.public.mit import MIT_SPLITS
+from candlelight.loaders.public.sintel import SINTEL_SPLITS
+from candlelight.loaders.public.stanford_orb import ORB_SPLITS
 
 _PHOTOGRAPH = re.compile(r"dir_[0-9]+_mip([0-9])\.(jpg|exr)")
 
@@ -65,6 +67,14 @@ LAYOUTS = {
     "mit": PublicLayout("MIT Intrinsic Images", public.MITIntrinsic, ("all", *MIT_SPLITS), group=_first),
     "arap": PublicLayout("ARAP", public.ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
     "hypersim": PublicLayout("Hypersim", public.Hypersim, ("train", "val", "test"), group=_folder),
+    "sintel": PublicLayout("MPI-Sintel", public.Sintel, ("all", *SINTEL_SPLITS), group=_folder),
+    "interiorverse": PublicLayout(
+        "InteriorVerse", public.InteriorVerse, ("train", "val", "test"), group=_folder
+    ),
+    "stanford-orb": PublicLayout("Stanford-ORB", public.StanfordORB, ("all", *ORB_SPLITS), group=_folder),
+    "midintrinsics": PublicLayout(
+        "MIDIntrinsics", public.MIDIntrinsics, ("all", "train", "test"), group=_folder
+    ),
     "iiw": PublicLayout("IIW", public.IIW, ("all", "train", "test")),
     "saw": PublicLayout("SAW", public.SAW, ("train", "val", "test")),
     "maw": PublicLayout("Measured Albedo in the Wild", public.MAW, group=_folder),

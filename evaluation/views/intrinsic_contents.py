@@ -23,6 +23,7 @@ from candlelight.loaders.public.image_formats import to_tensor
 from candlelight.loaders.regions import constant_regions, scale_regions
 from candlelight.loaders.schema import Metadata
 
+_WITHOUT_SHADING = ("interiorverse", "stanford-orb")
 _JUDGED = ("albedo", "shading", "depth", "normal", "object")
 
 
@@ -39,11 +40,14 @@ class DecompositionOptions:
         leave_edges: pixels of frames as near as this to another object are left out of the mask, because
             layers are anti-aliased and mix both surfaces there (`candlelight.loaders.mixed_edges`, which
             finds every such pixel with 2). 0 leaves none out.
+        shading: whether data without a true shading are refused. Otherwise their shading has no channels, and
+            only scores of reflectance fit.
     """
 
     lights: bool = False
     image: Literal["diffuse", "original"] = "diffuse"
     leave_edges: int = 0
+    shading: bool = True
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -93,11 +97,12 @@ def _decomposed_frame(named: NamedRows, options: DecompositionOptions, row: int)
 
 def _decomposed_public(named: NamedRows, options: DecompositionOptions, row: int) -> DecomposedImage:
     item = named.reader[row]
+    reflectance = to_linear(item["reflectance"])
     key = "diffuse" if named.identity.layout == "mit" and options.image == "diffuse" else "image"
     return DecomposedImage(
         image=to_linear(item[key]),
-        reflectance=to_linear(item["reflectance"]),
-        shading=item["shading"],
+        reflectance=reflectance,
+        shading=item.get("shading", reflectance[:0]),
         mask=item["mask"],
         lights=item.get("lights"),
     )
@@ -106,6 +111,12 @@ def _decomposed_public(named: NamedRows, options: DecompositionOptions, row: int
 def _decompositions(
     named: NamedRows, read: Callable[[int], DecomposedImage], options: DecompositionOptions
 ) -> DecompositionRows:
+    if options.shading and named.identity.layout in _WITHOUT_SHADING:
+        raise InputError(
+            f"{named.identity.name} has no true shading; choose a score of reflectance alone, such as "
+            f"`candlelight evaluate protocols {named.identity.layout}:PATH`, or in Python open the data with "
+            "`shading=False`"
+        )
     edges = options.leave_edges
     identity = replace(
         named.identity,
@@ -118,7 +129,7 @@ def _decompositions(
 
 DECOMPOSITION_CONTENT = Content(
     "decompositions",
-    ("mit", "arap", "hypersim"),
+    ("mit", "arap", "hypersim", "sintel", "interiorverse", "stanford-orb", "midintrinsics"),
     _decomposed_layers,
     options=DecompositionOptions,
     only={"image": ("mit",), "leave_edges": (FRAMES,)},

@@ -20,6 +20,7 @@ from candlelight.evaluation.views.data_layouts import (
 )
 from candlelight.evaluation.views.image_contents import FACTORS, IMAGES, PARTS, RATED_PAIRS
 from candlelight.evaluation.views.intrinsic_contents import DECOMPOSITION_CONTENT, JUDGEMENTS, REGION_CONTENT
+from candlelight.evaluation.views.layer_contents import LAYER_CONTENT
 from candlelight.evaluation.views.moved_frames import MOVED
 from candlelight.evaluation.views.named_rows import (
     FRAMES,
@@ -30,15 +31,17 @@ from candlelight.evaluation.views.named_rows import (
     name_frames,
     open_frame_rows,
 )
+from candlelight.evaluation.views.paint_light_grids import GRIDS
 from candlelight.evaluation.views.view_types import DataIdentity
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 
-_OfFrames = Literal["moved", "counterfactuals"]
+_OfFrames = Literal["moved", "counterfactuals", "grids"]
 _OfImages = Literal["images", "factors", "parts", "pairs", "concepts"]
-ContentKind = Literal["decompositions", "judgements", "regions", _OfImages, _OfFrames]
+ContentKind = Literal["decompositions", "judgements", "regions", "layers", _OfImages, _OfFrames]
 CONTENTS: dict[ContentKind, Content] = {
     "decompositions": DECOMPOSITION_CONTENT,
+    "layers": LAYER_CONTENT,
     "concepts": CONCEPTS,
     "parts": PARTS,
     "factors": FACTORS,
@@ -48,6 +51,7 @@ CONTENTS: dict[ContentKind, Content] = {
     "images": IMAGES,
     "moved": MOVED,
     "counterfactuals": COUNTERFACTUALS,
+    "grids": GRIDS,
 }
 
 
@@ -66,8 +70,12 @@ def open_data(
     ===================  ================================  ================================================
     kind                 view, with items                  data beside frames; options
     ===================  ================================  ================================================
-    ``decompositions``   `Decompositions`,                 mit, arap, hypersim; `DecompositionOptions`:
-                         `DecomposedImage`                 ``lights``, ``image``, ``leave_edges``
+    ``decompositions``   `Decompositions`,                 mit, arap, hypersim, sintel, interiorverse,
+                         `DecomposedImage`                 stanford-orb, midintrinsics;
+                                                           `DecompositionOptions`: ``lights``, ``image``,
+                                                           ``leave_edges``, ``shading``
+    ``layers``           `OneLayerRows`, `LayerImage`      as ``decompositions``; `LayerOptions`: ``layer``,
+                                                           ``leave_edges``, ``by``
     ``concepts``         `ConceptSets`, images             mit, arap, multi-illumination, photometric-stereo
     ``parts``            `Parts`, `PartImage`              cub70, celebamask; `PartOptions`: ``by``
     ``factors``          `Factors`, images                 cub70, celebamask, dsprites, mpi3d, shapes3d,
@@ -81,6 +89,8 @@ def open_data(
     ``moved``            `MovedRows`, `MovedImages`        none; `MovedOptions`: ``transforms``
     ``counterfactuals``  `CounterfactualRows`,             none
                          `CounterfactualImages`
+    ``grids``            `PaintLightGrids`,                none; `DecompositionOptions`
+                         `PaintLightGrid`
     ===================  ================================  ================================================
 
     Images are float32 [3, height, width], sRGB-encoded in [0, 1]; the fields of other items are described
@@ -115,11 +125,11 @@ def open_data(
         >>> open_data("decompositions", "dsprites:grid")
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: dsprites:grid: `dsprites` has no decompositions; expected \
-frames or one of the layouts mit, arap, hypersim
+frames or one of the layouts mit, arap, hypersim, sintel, interiorverse, stanford-orb, midintrinsics
         >>> open_data("decompositions", "frames", ligths=True)
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: open_data: `decompositions` has no option `ligths`; it has \
-lights, image, leave_edges; did you mean `lights`?
+lights, image, leave_edges, shading; did you mean `lights`?
     """
     check_choice("kind", kind, ContentKind)
     content = CONTENTS[kind]

@@ -3,7 +3,8 @@
 A view is any object with the members of a protocol; no base class is needed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Bool, Float32, Float64, Int64
@@ -58,7 +59,8 @@ class DecomposedImage:
         image: radiance times the exposure, unbounded above; for frames without radiance, the decoded 8-bit
             image, in [0, 1].
         reflectance: true reflectance; in [0, 1] for rendered frames.
-        shading: true shading, gray or coloured; times the exposure for rendered frames.
+        shading: true shading, gray or coloured; times the exposure for rendered frames. It has no channels if
+            the data have a reflectance alone, as InteriorVerse and Stanford-ORB (option ``shading``).
         mask: pixels with a known decomposition.
         lights: the same object under other lights; None if not requested or not available.
         shading_known: channels of the shading that are known, as those of a rendered frame are where the
@@ -72,6 +74,26 @@ class DecomposedImage:
     mask: Bool[Tensor, "height width"]
     lights: Float32[Tensor, "lights 3 height width"] | None = None
     shading_known: Bool[Tensor, "channels height width"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LayerImage:
+    """An image and the truth of one layer, channels first, on the CPU.
+
+    Attributes:
+        image: as `DecomposedImage.image`.
+        truth: colours scene-linear; normals in OpenCV's camera axes (x right, y down, z forward), of any
+            length but 0; depth along the optical axis, above 0. Values outside the mask mean nothing.
+        mask: pixels that are scored.
+        layer: name of the layer.
+        parts: pixels of parts of the image that are scored apart, by name; the same names in all rows.
+    """
+
+    image: Float32[Tensor, "3 height width"]
+    truth: Float32[Tensor, "channels height width"]
+    mask: Bool[Tensor, "height width"]
+    layer: str
+    parts: Mapping[str, Bool[Tensor, "height width"]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def describe_graph(
         >>> describe_graph({"color": color}, {}, [], [], [{"color": "red"}]).node("color").mechanism
         'do(red)'
     """
-    always, placed = _common(interventions)
+    always, placed = _common(interventions, drawn)
     sometimes = set().union(drawn, *interventions) - always.keys() - placed.keys()
     mechanisms = {**factors, **variables, **placed}
     kept = [rule for rule in rules if rule.target not in placed]
@@ -85,7 +85,7 @@ def describe_graph(
     for name in causal_order(graph):
         mechanism = mechanisms[name]
         text = always[name] if name in always else mechanism_text(mechanism)
-        fields: dict[str, Any] = {"mechanism": f"do({text})" if name in always | placed else text}
+        fields: dict[str, Any] = {"mechanism": f"do({text})" if name in {*always, *placed} else text}
         if isinstance(mechanism, Categorical):
             fields["values"] = mechanism.values or ()
         if name not in always:
@@ -103,7 +103,7 @@ def describe_graph(
                 type="categorical" if isinstance(mechanism, Categorical) else "continuous",
                 parents=graph[name],
                 grid=name in grid,
-                intervened="some" if name in sometimes else "all" if name in always | placed else "none",
+                intervened="some" if name in sometimes else "all" if name in {*always, *placed} else "none",
                 **fields,
             )
         )
@@ -111,17 +111,25 @@ def describe_graph(
 
 
 def _common(
-    interventions: Sequence[Mapping[str, FactorValue | Factor]],
+    interventions: Sequence[Mapping[str, FactorValue | Factor]], drawn: Collection[str]
 ) -> tuple[dict[str, str], dict[str, Factor]]:
-    """Return the texts of the values that all interventions set, and the mechanisms that all put in place."""
+    """Return the texts of what all interventions set, and the mechanisms that all of them put in place.
+
+    Names whose interventions differ, in one of which they have parents, are in neither.
+    """
     always, placed = {}, {}
-    for name, change in interventions[0].items():
-        others = [one.get(name) for one in interventions]
-        if not isinstance(change, Categorical | Continuous):
-            if all(isinstance(one, str | int | float) for one in others):
-                always[name] = str(change) if len(set(others)) == 1 else "..."
-        elif all(one == change for one in others):
-            placed[name] = change
+    for name in interventions[0]:
+        changes = [one[name] for one in interventions if name in one]
+        soft = [one for one in changes if isinstance(one, Categorical | Continuous)]
+        if len(changes) < len(interventions):
+            continue
+        if all(one == changes[0] for one in changes) and name not in drawn:
+            if soft:
+                placed[name] = soft[0]
+            else:
+                always[name] = str(changes[0])
+        elif not any(one.parents() or one.lagged_parents() for one in soft):
+            always[name] = "..."
     return always, placed
 
 

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError
 
 from candlelight.generators.language.expressions import (
     arguments_of_call,
+    evaluate_expression,
     lagged_names,
     names_in_expression,
     previous,
@@ -218,6 +219,7 @@ class Categorical(Record):
     def _probabilities(self) -> "Categorical":
         if (self.table is None) != (not self.given):
             raise ValueError("expected `given` and `table` together")
+        _check_first(self)
         if self.table is None and self.strength != 1:
             raise ValueError("`strength` needs a `table`; add the table or leave `strength` out")
         if len(set(self.given)) != len(self.given):
@@ -284,6 +286,7 @@ class Continuous(Record):
             raise ValueError("expected `mean` and `std` together")
         if self.value is not None and self.mean is not None:
             raise ValueError("expected `value`, or `mean` and `std`, got both")
+        _check_first(self)
         if isinstance(self.std, float | int) and self.std <= 0:
             raise ValueError(f"std: expected more than 0, got {self.std}")
         numbers = [bound for bound in (self.low, self.mean, self.high) if isinstance(bound, float | int)]
@@ -305,6 +308,13 @@ class Continuous(Record):
         """Return the expressions by the name of their field."""
         quantities = {name: getattr(self, name) for name in ("low", "high", "mean", "std", "value")}
         return {name: text for name, text in quantities.items() if isinstance(text, str)}
+
+
+def _check_first(factor: Categorical | Continuous) -> None:
+    if factor.first is not None and not factor.lagged_parents():
+        raise ValueError(
+            "first: the mechanism reads no `previous()` and so is that of the first step too; leave it out"
+        )
 
 
 _LISTED = Categorical.model_fields.keys() - Continuous.model_fields.keys()
@@ -384,8 +394,9 @@ _VALUES = {"values", "count", "assets"}  # fields that say which values there ar
 def read_change(factor: Factor, change: FactorValue | Mapping[str, Any]) -> FactorValue | Factor:
     """Return the value that an intervention sets, or the mechanism that it puts in place of a factor's own.
 
-    A factor with a list keeps its values. A range and the mechanism of the first step are kept where the
-    fields of the mechanism leave them out and it uses them.
+    An expression without names, such as ``pi / 2``, is a value. A factor with a list keeps its values. A
+    range and the mechanism of the first step are kept where the fields of the mechanism leave them out and it
+    uses them.
 
     Args:
         factor: the factor.
@@ -402,7 +413,11 @@ def read_change(factor: Factor, change: FactorValue | Mapping[str, Any]) -> Fact
     if isinstance(change, str) and isinstance(factor, Continuous):
         change = read_mechanism(change)
     if isinstance(change, Mapping):
-        return _in_place(factor, change)
+        placed = _in_place(factor, change)
+        named = placed.parents() or placed.lagged_parents()
+        if isinstance(placed, Continuous) and placed.low is None and not named:
+            return evaluate_expression(str(placed.value), {})
+        return placed
     return change if isinstance(factor, Categorical) else float(change)
 
 
@@ -452,6 +467,11 @@ def first_mechanism(factor: Factor) -> Factor:
             fields = read_mechanism(fields) if isinstance(fields, str) else {"value": fields}
     with within("first"):
         placed = _in_place(factor, fields)
+        if isinstance(factor, Continuous) and isinstance(placed, Continuous) and placed.low is None:
+            # A value has to lie in the range too, unless this reads the step before.
+            bounds = {"low": factor.low, "high": factor.high}
+            if not any(isinstance(one, str) and lagged_names(one) for one in bounds.values()):
+                placed = placed.model_copy(update=bounds)
         if placed.lagged_parents():
             raise InputError(f"expected a mechanism that reads no previous step, got {factor.first}")
     return placed

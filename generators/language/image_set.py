@@ -341,8 +341,8 @@ class ImageSet(Record):
         if asked is not None and asked.step is not None:
             entries.append(self.do)  # of the other steps
         changes = [{n: read_change(own[n], one) for n, one in entry.items() if n in own} for entry in entries]
-        drawn = [one.of for one in (self.targets, asked.targets if asked is not None else None) if one]
-        names = [name for one in drawn for name in one]
+        names = set(self.targets.of if self.targets else ()) - self.do.keys()
+        names |= set(asked.targets.of if asked is not None and asked.targets else ())
         return describe_graph(self.factors, self.variables, self.rules, self.crossed(), changes, names)
 
     def causal_parents(self, intervened: Collection[str] = ()) -> Graph:

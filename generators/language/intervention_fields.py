@@ -12,8 +12,10 @@ Changes = Annotated[dict[Name, Change], Field(min_length=1)]
 
 
 def _as_mapping(value: object) -> object:
-    """Take a list of names for names without a mechanism."""
-    return dict.fromkeys(value) if isinstance(value, list | tuple) else value
+    """Take a list of names for names without a mechanism; anything else is refused as no mapping."""
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return dict.fromkeys(value)
+    return value
 
 
 class Targets(Record):

@@ -155,7 +155,7 @@ def recipe_sha256(recipe: Recipe) -> str:
 def recipe_as_fields(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe as plain fields that `load_recipe` reads back to the same hash.
 
-    Fields that the recipe does not give are left out, and so are its folders of assets. A set of
+    Fields with their default are left out, and so are the folders of assets. A set of
     counterfactuals has the other fields of the set that it changes; they stand there alone.
 
     Example:
@@ -163,7 +163,7 @@ def recipe_as_fields(recipe: Recipe) -> dict[str, Any]:
         >>> recipe_sha256(load_recipe(recipe_as_fields(recipe))) == recipe_sha256(recipe)
         True
     """
-    fields = recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
+    fields = recipe.model_dump(mode="json", exclude_defaults=True, exclude={"assets"})
     for name, image_set in fields["sets"].items():
         if image_set.get("counterfactual"):
             fields["sets"][name] = {"counterfactual": image_set["counterfactual"]}

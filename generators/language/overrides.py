@@ -9,6 +9,8 @@ from candlelight.generators.language.factors import read_mechanism
 from candlelight.loaders.errors import InputError, argument, did_you_mean, within
 from candlelight.loaders.files.plain_yaml import parse_yaml
 
+_OF_LISTS = {"weights", "given", "table", "strength"}  # fields that a range does not have: a text is a label
+
 
 def copy_apart(value: Any) -> Any:
     """Copy mappings and lists, which YAML aliases share, so that an override changes one place alone.
@@ -58,10 +60,11 @@ def _set_field(data: dict[str, Any], rest: list[str], value: Any) -> None:
         near = did_you_mean(rest[1], sets)
         raise InputError(f"there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}")
     node: Any = data
-    above = ""
+    above, path = "", list[str]()
     while (taken := _first(node, rest)) < len(rest):
-        group, above, rest = above, ".".join(rest[:taken]), rest[taken:]
-        node = _step(node, above, group in ("factors", "variables"))
+        above, rest = ".".join(rest[:taken]), rest[taken:]
+        path.append(above)
+        node = _step(node, above, _is_mechanism(path) and rest[0] not in _OF_LISTS)
     part = ".".join(rest)
     if isinstance(node, list):
         node[_position(node, part)] = value
@@ -70,6 +73,12 @@ def _set_field(data: dict[str, Any], rest: list[str], value: Any) -> None:
         if (above, part) == ("render", "preset"):
             mapping.clear()
         mapping[_key(node, part)] = value
+
+
+def _is_mechanism(path: list[str]) -> bool:
+    """Tell whether a field holds a mechanism, which a text may state in short."""
+    groups = [part for part in path[:-1] if not part.isdecimal()]  # a list of `do` has numbers
+    return path[-1] == "first" or groups[-1:] in (["factors"], ["variables"], ["do"], ["of"])
 
 
 def _first(node: Any, parts: list[str]) -> int:

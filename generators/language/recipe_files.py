@@ -302,7 +302,7 @@ def _shown(place: _Place, path: Path) -> str:
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole.
+    """Merge mappings field by field. A factor, variable, intervention or list is replaced whole.
 
     Factors keep the order of the base, unless the changes give all of them: then theirs counts.
     """
@@ -311,7 +311,7 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         old = merged.get(key)
         if not isinstance(value, dict) or not isinstance(old, dict):
             merged[key] = value
-        elif key in ("factors", "variables"):
+        elif key in ("factors", "variables", "do", "of"):
             merged[key] = value if value.keys() >= old.keys() else {**old, **value}
         elif is_choice(value) != is_choice(old) or (key == "render" and "preset" in value):
             merged[key] = value  # a preset replaces all that the base says of rendering

@@ -3,18 +3,22 @@
 `candlelight.generators.planning.interventions` says what an intervention is.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factor_values import values_of
 from candlelight.generators.language.factors import Categorical, Continuous, Factor, read_change
+from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.intervention_fields import Targets
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.random_streams import stream
 from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import FactorValue
+
+_MOST_CHOICES = 200  # of targets that are checked when a recipe is read; planning finds the others
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,9 @@ class Intervention:
     """One intervention: changes that are made together, at some steps of a unit.
 
     Attributes:
-        field: the field of the set that states it, such as "do" or "counterfactual.do.0"; the names of its
-            random streams hold it.
+        field: the field of the set that states it, such as "do" or "counterfactual.do.0".
+        source: the name of its random streams: the field, and the set if that is one of counterfactuals, so
+            that two such sets of the same units differ.
         changes: by name, the values that it sets and the mechanisms that it puts in place.
         targets: the field that says how some of the changes are drawn; None if all are made.
         first: first step at which it acts.
@@ -31,18 +36,33 @@ class Intervention:
     """
 
     field: str
+    source: str
     changes: Mapping[str, FactorValue | Factor]
     targets: Targets | None = None
     first: int = 0
     only: int | None = None
 
+    def acts_at(self, step: int) -> bool:
+        """Tell whether it acts at a step of a unit."""
+        return step >= self.first if self.only is None else step == self.only
+
+    def choices(self) -> Iterator[dict[str, FactorValue | Factor]]:
+        """Yield the changes that it may make together; those of many targets first."""
+        sizes: Iterable[int] = [len(self.changes)]
+        if self.targets is not None:
+            chance = self.targets.chance
+            number = [self.targets.number or 1]
+            sizes = number if chance is None else range(len(self.changes) if chance else 0, -1, -1)
+        for size in sizes:
+            yield from map(dict, itertools.combinations(self.changes.items(), size))
+
     def at(self, step: int, seed: int, unit: str) -> dict[str, FactorValue | Factor]:
         """Return the changes at a step of a unit; targets are drawn from a stream of their own."""
-        if step != self.only and (step < self.first or self.only is not None):
+        if not self.acts_at(step):
             return {}
         if self.targets is None:
             return dict(self.changes)
-        random = stream(seed, unit, f"|{self.field}" + (f"@{step}" if step else ""))
+        random = stream(seed, unit, f"|{self.source}" + (f"@{step}" if step else ""))
         names = list(self.changes)
         if self.targets.chance is not None:
             chosen = {names[i] for i in (random.random(len(names)) < self.targets.chance).nonzero()[0]}
@@ -73,14 +93,23 @@ def check_interventions(recipe: Recipe) -> None:
         library = AssetLibrary(recipe.assets)
         with within(f"sets.{name}"):
             for entry in set_interventions(recipe, name, library):
-                before: dict[str, FactorValue | Factor] = {}
-                for one in entry:
-                    before |= one.changes
-                    if mechanisms_in(one.changes):
-                        with within(one.field):
-                            changed = image_set.intervened(before)
-                            if one.first == 0 and not one.only:
-                                changed.at_first_step(before.keys() - mechanisms_in(before).keys())
+                steps = {0, 1, *(one.only for one in entry if one.only is not None)}
+                for step in sorted(step for step in steps if step < image_set.steps):
+                    _check_entry(image_set, [one for one in entry if one.acts_at(step)], step == 0)
+
+
+def _check_entry(image_set: ImageSet, entry: Sequence[Intervention], first: bool) -> None:
+    """Refuse mechanisms that close a cycle or have no first step, with any of some choices of targets."""
+    possible = itertools.product(*(itertools.islice(one.choices(), _MOST_CHOICES) for one in entry))
+    for made in itertools.islice(possible, _MOST_CHOICES):
+        before: dict[str, FactorValue | Factor] = {}
+        for one, changes in zip(entry, made, strict=True):
+            before |= changes
+            if mechanisms_in(changes):
+                with within(one.field):
+                    changed = image_set.intervened(before)
+                    if first:
+                        changed.at_first_step(before.keys() - mechanisms_in(before).keys())
 
 
 def set_interventions(
@@ -110,23 +139,25 @@ def set_interventions(
     always = []
     if image_set.targets is not None:
         changes = _read_targets(image_set.targets, "targets.of", mechanisms, library)
-        always.append(Intervention("targets", changes, image_set.targets, start))
+        always.append(Intervention("targets", "targets", changes, image_set.targets, start))
     try:
         changes = _read({**recipe.do, **image_set.do}, "do", mechanisms, library)
     except InputError as error:
         remedy = "; `sets.NAME.do` sets a factor of one set alone" if len(recipe.sets) > 1 else ""
         raise InputError(f"{error}{remedy}") from None
-    always.append(Intervention("do", changes))
+    always.append(Intervention("do", "do", changes))
     if asked is None:
         return (tuple(always),)
     if asked.targets is not None:
         changes = _read_targets(asked.targets, "counterfactual.targets.of", mechanisms, library)
-        entries = [Intervention("counterfactual.targets", changes, asked.targets, start, asked.step)]
+        field = "counterfactual.targets"
+        entries = [Intervention(field, f"{set_name}.{field}", changes, asked.targets, start, asked.step)]
     else:
         entries = []
         for k, one in enumerate(asked.do or ()):
             field = f"counterfactual.do.{k}"
-            entries.append(Intervention(field, _read(one, field, mechanisms, library), only=asked.step))
+            changes = _read(one, field, mechanisms, library)
+            entries.append(Intervention(field, f"{set_name}.{field}", changes, only=asked.step))
     return tuple((*always, entry) for entry in entries)
 
 
@@ -154,9 +185,10 @@ def _read_targets(
     changes = _read(given, field, mechanisms, library)
     for name, change in targets.of.items():
         placed = changes[name]
-        if change is None and isinstance(placed, Continuous) and placed.expressions():
+        parents = (*placed.parents(), *placed.lagged_parents()) if isinstance(placed, Continuous) else ()
+        if change is None and parents:
             raise InputError(
-                f"{field}.{name}: its range depends on {', '.join(placed.parents())}; state the range of the "
+                f"{field}.{name}: its range depends on {', '.join(parents)}; state the range of the "
                 f'target, as in {name}: "uniform(0, 1)"'
             )
         if isinstance(placed, Categorical | Continuous):

@@ -14,6 +14,7 @@ from candlelight.generators.language.factors import Categorical, Continuous, Fac
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_interventions import (
+    Intervention,
     intervened_names,
     mechanisms_in,
     set_interventions,
@@ -100,8 +101,8 @@ def sample_values(
             attempt = _rejected_draws(recipe.seed, name, begin, given)
             before: FactorValues = {}
             for k, step in itertools.product(range(len(entries)), range(image_set.steps)):
-                made = [(one.field, one.at(step, recipe.seed, name)) for one in entries[k]]
-                key = (step == 0, *((field, *some) for field, some in made))
+                made = [(one, one.at(step, recipe.seed, name)) for one in entries[k]]
+                key = (step == 0, *((one.source, *some) for one, some in made))
                 if key not in known:
                     known[key] = _intervened(image_set, made, step == 0, library)
                 changed = known[key]
@@ -126,19 +127,21 @@ def sample_values(
 
 def _intervened(
     image_set: ImageSet,
-    made: Sequence[tuple[str, Mapping[str, FactorValue | Factor]]],
+    made: Sequence[tuple[Intervention, Mapping[str, FactorValue | Factor]]],
     first: bool,
     library: AssetLibrary,
 ) -> Mechanisms:
-    """Return the mechanisms of a step under interventions, each with its field and its changes."""
+    """Return the mechanisms of a step under interventions, each with the changes that it makes there."""
     changes = {name: change for _, some in made for name, change in some.items()}
-    fields = {name: field for field, some in made for name in some}
+    by_name = {name: one for one, some in made for name in some}
     placed = mechanisms_in(changes)
     fixed = {name: one for name, one in changes.items() if not isinstance(one, Categorical | Continuous)}
-    with within(", ".join(dict.fromkeys(fields[name] for name in placed))) if placed else nullcontext():
+    fields = ", ".join(dict.fromkeys(by_name[name].field for name in placed))
+    with within(fields) if placed else nullcontext():
         changed = image_set.intervened(changes)
         changed = changed.at_first_step(fixed) if first else changed
-        return mechanisms_of(changed, library, fixed, {name: f"{name}|{fields[name]}" for name in placed})
+        streams = {name: f"{name}|{by_name[name].source}" for name in placed}
+        return mechanisms_of(changed, library, fixed, streams)
 
 
 def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[int]:

@@ -169,13 +169,22 @@ def tone_map(color: Float64[ndarray, "height width 3"]) -> UInt8[ndarray, "heigh
         >>> tone_map(np.full((1, 2, 3), 7.0))[0, 0]
         array([204, 204, 204], dtype=uint8)
     """
-    nan = np.isnan(color).any(axis=-1)
     linear = np.nan_to_num(color, nan=0.0, posinf=_BRIGHTEST)
-    brightness = 0.3 * linear[..., 0] + 0.59 * linear[..., 1] + 0.11 * linear[..., 2]
-    high = 0.0 if nan.all() else np.percentile(brightness[~nan], 90)
-    factor = 0.8**2.2 / high if high >= _DARKEST else 0.0
-    encoded = np.maximum(factor * linear, 0) ** (1 / 2.2)
+    known = linear[~np.isnan(color).any(axis=-1)]
+    encoded = np.maximum(tone_factor(known) * linear, 0) ** (1 / 2.2)
     return (encoded.clip(0, 1) * 255).astype(np.uint8)
+
+
+def tone_factor(linear: Float64[ndarray, "*pixels 3"]) -> float:
+    """Compute the factor of `tone_map`; 0 for dark pixels, and without pixels.
+
+    Example:
+        >>> round(tone_factor(np.full((2, 3), 0.5)) * 0.5, 6) == round(0.8**2.2, 6)
+        True
+    """
+    brightness = 0.3 * linear[..., 0] + 0.59 * linear[..., 1] + 0.11 * linear[..., 2]
+    high = np.percentile(brightness, 90) if brightness.size else 0.0
+    return float(0.8**2.2 / high) if high >= _DARKEST else 0.0
 
 
 def hypersim_truth(

@@ -1,4 +1,4 @@
-"""Read Multi-Illumination Images in the Wild (Murmann, Gharbi, Aittala, Durand, ICCV 2019)."""
+"""Read Multi-Illumination Images in the Wild (Murmann et al., ICCV 2019), and MIDIntrinsics of them."""
 
 import json
 import math
@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float32, Float64
 from numpy import ndarray
+from numpy.lib.stride_tricks import sliding_window_view
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, blaming
 from candlelight.loaders.public.exr import read_exr
+from candlelight.loaders.public.hypersim import tone_factor
 from candlelight.loaders.public.image_formats import (
     image_tensor,
     read_indices,
@@ -25,7 +27,11 @@ from candlelight.loaders.public.public_files import PublicSamples, PublicSource
 SOURCE = PublicSource(
     "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
 )
+INTRINSICS = PublicSource("https://github.com/compphoto/MIDIntrinsics (midi_{train,test}_albedo.zip)")
 _DIRECTIONS = 25
+_PROBE_BORDER = 5  # pixels at the rim of the gray probe that may show the room
+_BRIGHTEST = 1e30  # in place of infinity
+_PROBE_SEEN = 0.01  # a pixel of the probe has a channel above this
 # Directions in which the flash is visible itself, or lights the scene from behind the camera.
 FRONTAL = (2, 3, 19, 20, 21, 22, 24)
 _TEST_PREFIX = "everett"
@@ -161,6 +167,86 @@ class MultiIllumination(PublicSamples):
         if self._kind == "exr":
             return to_tensor(read_exr(path, SOURCE))
         return image_tensor(read_rgb8(path, SOURCE), linear=True)
+
+
+class MIDIntrinsics(PublicSamples):
+    """Photographs of `MultiIllumination` with an albedo of each scene (Careaga and Aksoy, TOG 2023).
+
+    ``data[i]`` is a dict of ``id`` (``<scene>/dir_<n>``), ``scene``, ``direction``, ``frontal`` and
+
+    * ``image``: float32 [3, H, W], linear, in [0, 1]: lit by white light, scaled and clipped;
+    * ``reflectance``: float32 [3, H, W], one albedo for all directions of a scene, linear, in a scale of its
+      own;
+    * ``shading``: float32 [3, H, W], image / reflectance, 0 outside the mask;
+    * ``mask``: bool [H, W], where the reflectance is above 0 in all channels, and no value is NaN.
+
+    White light: red and blue are multiplied so that the median of the gray probe, without its rim, is gray.
+    Scale: the 90th percentile of the brightness becomes 0.8 after the power 1/2.2, which is not applied.
+
+    The albedo is no measurement: it is the median of a network's reflectance under 20 of the 25 lights (all
+    but 2, 3, 20, 21 and 24), so methods of that family are favoured.
+
+    Files: those of ``multi_illumination_{train,test}_mip2_exr.zip``, probes among them, and
+    ``<scene>/albedo.exr`` beside the photographs. Certain: names and rules, from the authors' page and
+    script. Uncertain: this reader has never been run on the real files.
+
+    Example:
+        >>> MIDIntrinsics("nowhere")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: nowhere is missing; get it from https://projects.csail.mit.edu/...
+    """
+
+    def __init__(
+        self,
+        root: Path | str,
+        split: _Split = "all",
+        mip: int = 2,
+        directions: Sequence[int] = tuple(range(_DIRECTIONS)),
+    ) -> None:
+        """List the scenes and check that their photographs and albedos exist, without reading any.
+
+        Args:
+            root: folder of scenes, as for `MultiIllumination`, which also describes the other arguments.
+            split: "test" (30 scenes), "train" (985) or "all".
+            mip: level of the size; the albedo is of level 2.
+            directions: numbers of the directions to read.
+
+        Raises:
+            InputError: the folder, a photograph or an albedo is missing, or no scene has this size.
+        """
+        self._root = Path(root)
+        self._photographs = MultiIllumination(root, split, "exr", mip, directions)
+        self.scenes, self.ids = self._photographs.scenes, self._photographs.ids
+        for scene in self.scenes:
+            INTRINSICS.require(self._root / scene / "albedo.exr")
+
+    def _read(self, number: int) -> dict[str, Any]:
+        item = self._photographs[number]
+        folder = self._root / item["scene"]
+        probe = folder / "probes" / f"dir_{item['direction']}_gray256.exr"
+        gray = _probe_colour(read_exr(probe, SOURCE), probe)
+        photograph = np.moveaxis(item["image"].numpy(), 0, 2)
+        white = np.nan_to_num(photograph.astype(np.float64) * (gray[1] / gray), posinf=_BRIGHTEST)
+        image = (tone_factor(white) * white).clip(0, 1).astype(np.float32)
+        albedo = read_exr(folder / "albedo.exr", INTRINSICS)
+        same_size({"image": image, "albedo": albedo}, str(folder / "albedo.exr"))
+        known = ((albedo > 0) & np.isfinite(albedo) & ~np.isnan(photograph)).all(axis=-1)
+        shading = np.divide(image, albedo, out=np.zeros_like(image), where=known[..., None])
+        reflectance = np.where(np.isfinite(albedo), albedo, 0)
+        layers = {"image": image, "reflectance": reflectance, "shading": shading, "mask": known}
+        named = {name: item[name] for name in ("scene", "direction", "frontal")}
+        return named | {name: to_tensor(layer) for name, layer in layers.items()}
+
+
+def _probe_colour(probe: Float32[ndarray, "height width 3"], path: Path) -> Float64[ndarray, "3"]:
+    """Take the median of a gray probe, of the pixels whose whole neighbourhood shows it."""
+    seen = np.pad((probe > _PROBE_SEEN).any(axis=-1), _PROBE_BORDER)
+    window = 2 * _PROBE_BORDER + 1
+    inside = probe[sliding_window_view(seen, (window, window)).all(axis=(2, 3))]
+    colour = np.median(inside, axis=0).astype(np.float64) if len(inside) else np.zeros(3)
+    if not (np.isfinite(colour) & (colour > 0)).all():
+        raise InputError(f"{path}: expected a gray ball that is lit in all channels; get it from {SOURCE}")
+    return colour
 
 
 def _read_boxes(path: Path) -> dict[str, Float64[ndarray, "4"]]:

@@ -6,6 +6,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from candlelight.evaluation.catalogue.intrinsic_options import Alignment
 from candlelight.evaluation.causal import (
     BinRule,
     Correlation,
@@ -74,10 +75,12 @@ from candlelight.evaluation.coverage import (
 )
 from candlelight.evaluation.intrinsic import (
     SAWVariant,
+    align,
     chroma_drift,
     chroma_retention,
     ciede2000,
     count_smooth,
+    depth_errors,
     dssim,
     dssim_crefnet,
     geometric_mean,
@@ -88,19 +91,23 @@ from candlelight.evaluation.intrinsic import (
     lmse_crefnet,
     lmse_score,
     lmse_sintel,
+    mae,
     material_variation,
     maw_chromaticity,
     maw_intensity,
     ms_ssim,
     mse,
+    normal_errors,
     psnr,
     region_means,
     saw_average_precision,
     si_mse,
     ssim,
     ssim_padded,
+    variance_shares,
     whdr,
 )
+from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS
 from candlelight.evaluation.intrinsic.masked import is_failed
 from candlelight.evaluation.models import ColourRetinex
 from candlelight.evaluation.models.autoencoders import Posterior
@@ -116,7 +123,6 @@ from candlelight.evaluation.perception import (
     place_on_canvas,
     transform_sensitivity,
 )
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from candlelight.evaluation.training import (
     bernoulli_error,
     density_ratio,
@@ -297,10 +303,15 @@ BY_ROW: Cases = {
     **{
         metric.__name__: (metric, (*PAIR, MASK))
         for metric in (
-            *(mse, si_mse, psnr, ssim, dssim, ssim_padded, dssim_crefnet),
+            *(mae, normal_errors, mse, si_mse, psnr, ssim, dssim, ssim_padded, dssim_crefnet),
             *(lmse_chrislib_rgb, lmse_barron, lmse_sintel, lmse_crefnet),
         )
     },
+    "depth_errors": (depth_errors, (PAIR[0][:, :1], PAIR[1][:, :1], MASK)),
+    "align": (
+        lambda *given: [align(*given, how).to(given[0].dtype) for how in get_args(Alignment)],
+        (*PAIR, SOFT),
+    ),
     "lmse": (lmse, (*GRAY, MASK)),
     "lmse of weights": (lmse, (*GRAY, SOFT)),
     "lmse in float64": (lmse, (*(image.double() for image in GRAY), MASK)),
@@ -325,6 +336,7 @@ BY_ROW: Cases = {
         lambda one, truth: [material_variation(one), chroma_drift(one), chroma_retention(one, truth)],
         (0.1 + drawn(4, 3, 6, 3), COLOURS[1]),
     ),
+    "variance_shares": (variance_shares, (0.1 + drawn(4, 3, 4, 3, 6, 7), drawn(4, 6, 7) > 0.3)),
     "count_smooth": (_smooth, (PAIR[0], (SOFT * 3).long(), PAIR[1].clamp(max=1))),
     "causal_effects": (causal_effects, (drawn(4, 3), drawn(4, 2, 3, seed=1))),
     "region_density": (region_density, (GRAY[0], PARTS)),

@@ -44,6 +44,7 @@ from candlelight.evaluation.coverage.waiou import part_iou, waiou, weigh_iou
 from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
 from candlelight.evaluation.intrinsic.image_errors import ciede2000, mse, psnr, si_mse
 from candlelight.evaluation.intrinsic.judgements import count_smooth, saw_average_precision, saw_curve, whdr
+from candlelight.evaluation.intrinsic.leaks import variance_shares
 from candlelight.evaluation.intrinsic.lmse import (
     geometric_mean,
     lmse,
@@ -53,6 +54,7 @@ from candlelight.evaluation.intrinsic.lmse import (
     lmse_score,
     lmse_sintel,
 )
+from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS, LPIPS
 from candlelight.evaluation.intrinsic.masked import is_failed
 from candlelight.evaluation.intrinsic.material_albedo import (
     maw_chromaticity,
@@ -69,7 +71,6 @@ from candlelight.evaluation.perception.detection import (
     fit_transduction,
     mean_response,
 )
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS
 from candlelight.evaluation.perception.people import fit_ellipse
 from candlelight.evaluation.perception.psychometric import fit_psychometric
 from candlelight.evaluation.views import Comparisons
@@ -370,6 +371,24 @@ METRICS = {
     "material_variation": _over_lights(material_variation),
     "chroma_drift": _over_lights(chroma_drift),
     "chroma_retention": _over_lights(chroma_retention, target=COLOURS),
+    "variance_shares": Metric(
+        variance_shares,
+        {
+            "prediction": _values(1, 2, 2, 1, 1, 3) * torch.tensor([1, 1, 2]) ** _values(2, 1, 1, 1),
+            "mask": _all(True, 1, 1, 3),
+        },
+        {
+            "prediction: zero in one image": {
+                "prediction": _values(1, 2, 2, 1, 1, 3)
+                * torch.tensor([[1.0, 1], [1, 0]])[..., None, None, None]
+            },
+            "prediction: constant up to scales": {
+                "prediction": _values(1, 2, 2, 1, 1, 1) * torch.tensor([1.0, 2, 3])
+            },
+            "prediction: one paint": {"prediction": _values(1, 1, 2, 1, 1, 3)},
+        },
+        lambda result: torch.cat(result),
+    ),
     "whdr": Metric(
         whdr,
         {"reflectance": IMAGE, "comparisons": _compared()},

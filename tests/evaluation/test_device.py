@@ -35,6 +35,7 @@ from candlelight.evaluation.views import (
     DecomposedImage,
     JudgedImage,
     MovedImages,
+    PaintLightGrid,
     PartImage,
     RatedPair,
     RegionImage,
@@ -164,6 +165,12 @@ def painted(row: int) -> RegionImage:
     )
 
 
+def gridded(row: int) -> PaintLightGrid:
+    layers = [drawn(100 * place + row, 2, 3, 3, HEIGHT, WIDTH) for place in range(3)]
+    mask = drawn(row, HEIGHT, WIDTH) > 0.3
+    return PaintLightGrid(*layers, mask, tuple(f"{row}-{cell}" for cell in range(6)))
+
+
 def parts_of(row: int) -> dict[str, Tensor]:
     masks = {name: torch.zeros(HEIGHT, WIDTH, dtype=torch.bool) for name in ("head", "tail")}
     masks["head"][4:20, 6 + row : 30], masks["tail"][24:40, 30:60] = True, True
@@ -203,6 +210,7 @@ CASES = {  # items, members and groups of the view, options, and the share of an
     "saw": (judged, {"origin": "human"}, None, {"variant": "cgintrinsics2018"}, 0.6),
     "maw": (painted, {"synthetic": True}, None, {}, 4),  # Pillow scales the prediction to 640 pixels
     "constancy": (painted, {"synthetic": True}, ("room",) * ROWS, {}, 0.05),
+    "leaks": (gridded, {}, None, {}, 0.05),
     "protocols": (decomposed, {"explains": "image"}, None, {"protocol": PROTOCOLS}, 0.05),
     "methods": (decomposed, {"explains": "image"}, None, {"methods": "BAS,GR-RET"}, 0.05),
 }

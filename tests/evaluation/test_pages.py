@@ -28,6 +28,7 @@ PAGES = (
     "evaluation",
     "intrinsic",
     "protocols",
+    "leaks",
     "concepts",
     "tcav",
     "concept-loss",
@@ -77,7 +78,9 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 """,
 }
 # Commands of data that are not at hand.
-LARGE = re.compile("render|causal-table|generativeness|CelebAMask-HQ|parts|recoloured|invariance")
+LARGE = re.compile(
+    "render|causal-table|generativeness|CelebAMask-HQ|parts|recoloured|invariance|relit|paints-and-lights"
+)
 # Examples that read frames or files of results.
 OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight")
 # A score that needs materials, and a table that needs detectors.

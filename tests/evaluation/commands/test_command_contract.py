@@ -21,6 +21,10 @@ class Split(Module):
     def forward(self, image):
         return image, torch.ones_like(image[:, :1])
 
+class Layers(Module):
+    def forward(self, image):
+        return {"normal": image - 0.5, "depth": 0.1 + image.mean(1, keepdim=True)}
+
 class Heatmaps(Module):
     def forward(self, image):
         return image[:, :2] + torch.linspace(0, 0.1, image.shape[3])
@@ -33,6 +37,7 @@ NEEDED = {"tcav": "--target norm --layer x"}
 # The model and options, the number of pictures on the page, and words of the page.
 RUNS = {
     "lmse": ("split", "--set tabletop_test", 3 * 3, "median LMSE of split"),
+    "depth": ("layers", "--set tabletop_test --by object", 0, "25 of cube"),
     "csm": (
         "split",
         "--set tabletop_test --albedo albedo --illumination none --negatives negatives --runs 2",

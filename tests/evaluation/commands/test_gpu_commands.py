@@ -11,16 +11,23 @@ from tests.evaluation.commands.test_command_contract import CODE
 from tests.evaluation.commands.test_intrinsic_commands import write_objects
 from tests.evaluation.commands.test_perception_command import write_turned
 from tests.evaluation.commands.test_tcav_command import write_pictures
+from tests.evaluation.intrinsic.test_leaks import write_grids
 from tests.evaluation.test_pages import write_raid
 from tests.loaders.public.copies import write_maw, write_multi_illumination
 
 SPLIT, CODES = "--model split=own.py:Split", "--model codes=own.py:Codes"
 COMMANDS = {
     "lmse": f"noise --set tabletop_test {SPLIT} --model retinex",
+    "layer": f"noise --set tabletop_test {SPLIT} --model retinex --align median --space srgb --resize 20 "
+    "--by object",
+    "normals": "noise --set tabletop_test --model layers=own.py:Layers --resize 20 --axes opengl",
+    "depth": "noise --set tabletop_test --model layers=own.py:Layers --align scale-shift --resize 20 "
+    "--filter area",
     "whdr": f"noise --set negatives {SPLIT} --model retinex",
     "saw": f"noise --set negatives {SPLIT} --model retinex",
     "maw": f"maw:maw {SPLIT} --model retinex",
     "constancy": f"multi-illumination:lit --split all {SPLIT} --model retinex",
+    "leaks": f"grids {SPLIT} --model retinex",
     "methods": "mit:objects --split all --methods BAS,GR-RET,W",
     "protocols": f"noise --set negatives {SPLIT} --model retinex",
     "csm": f"noise --set tabletop_test {SPLIT} --albedo albedo --illumination none "
@@ -50,6 +57,7 @@ def data(tmp_path_factory, noise_frames):
     write_multi_illumination(folder / "lit")
     write_raid(folder / "raid")
     write_turned(folder / "turned")
+    write_grids(folder / "grids")
     write_pictures(folder)
     (folder / "own.py").rename(folder / "tcav.py")
     (folder / "own.py").write_text(CODE)

@@ -46,9 +46,9 @@ def test_npz_by_id_with_folders_in_ids(tmp_path: Path) -> None:
     (tmp_path / ".hidden.npz").touch()
     found = open_predictions(tmp_path)
     assert set(found.ids) == {"set/000", "b.c"}
-    assert equal(found.read("set/000")[0], REFLECTANCE)
-    assert equal(found.read("set/000")[1], SHADING)
-    assert equal(found.read("b.c")[0], 2 * REFLECTANCE)
+    assert equal(found.read("set/000")["reflectance"], REFLECTANCE)
+    assert equal(found.read("set/000")["shading"], SHADING)
+    assert equal(found.read("b.c")["reflectance"], 2 * REFLECTANCE)
     with refused("expected an id of its files, got `set/001`; did you mean `set/000`"):
         found.read("set/001")
 
@@ -57,7 +57,7 @@ def test_npz_by_id_with_folders_in_ids(tmp_path: Path) -> None:
 def test_floats_of_any_kind_and_order(tmp_path: Path, dtype: str, order: str) -> None:
     given = np.asarray(REFLECTANCE, dtype, order=order)
     save_both(tmp_path, "a", given, np.asarray(SHADING, dtype, order=order))
-    assert equal(open_predictions(tmp_path).read("a")[0], given.astype(np.float32))
+    assert equal(open_predictions(tmp_path).read("a")["reflectance"], given.astype(np.float32))
     np.savez(tmp_path / "a.npz", reflectance=given, shading=SHADING)
     assert np.array_equal(array_files.read_npz(tmp_path / "a.npz", "reflectance")[0], given)
 
@@ -76,8 +76,8 @@ def test_channel_axis_is_moved_to_the_front(
 ) -> None:
     save_both(tmp_path, "a", reflectance, shading)
     found = open_predictions(tmp_path).read("a")
-    assert equal(found[0], REFLECTANCE)
-    assert equal(found[1], np.repeat(SHADING, channels, 0))
+    assert equal(found["reflectance"], REFLECTANCE)
+    assert equal(found["shading"], np.repeat(SHADING, channels, 0))
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,12 @@ def test_reflectance_without_shading_and_two_files_of_one_id(tmp_path: Path) -> 
         save_both(tmp_path, name)
         (tmp_path / "shading" / f"{name}.npy").unlink()
     save_both(tmp_path, "e")
-    message = (
-        "expected both reflectance and shading for each id, got one of the two for `a`, `b`, `c` and 1 more"
-    )
-    with refused(message):
-        open_predictions(tmp_path)
+    found = open_predictions(tmp_path)
+    assert equal(
+        found.read("a", ["reflectance"])["reflectance"], REFLECTANCE
+    )  # what is not read may be missing
+    with refused("`a`: shading: expected a file for each id, there is none; add it"):
+        found.read("a")
     for name in "abcd":
         (tmp_path / "reflectance" / f"{name}.npy").unlink()
     (tmp_path / "shading" / "e.exr").touch()
@@ -150,7 +151,7 @@ def test_png_with_either_curve(tmp_path: Path, dtype: type, largest: int) -> Non
     with refused("`png` must be one of: srgb, linear; got sRGB"):
         open_predictions(tmp_path, "sRGB")
     for curve, expected in (("linear", half / largest), ("srgb", ((half / largest + 0.055) / 1.055) ** 2.4)):
-        reflectance, shading = open_predictions(tmp_path, curve).read("a")
+        reflectance, shading = open_predictions(tmp_path, curve).read("a").values()
         assert reflectance.shape == (3, 4, 5)
         assert shading.shape == (1, 4, 5)
         assert reflectance.unique().item() == shading.unique().item() == pytest.approx(expected, rel=1e-6)
@@ -169,7 +170,7 @@ def test_png_of_other_kinds_is_refused(tmp_path: Path, mode: str, message: str) 
     path = tmp_path / "reflectance" / "a.png"
     path.parent.mkdir()
     Image.new("RGBA", (5, 4), (255, 0, 0, 255)).save(path)
-    assert open_predictions(tmp_path, "linear").read("a")[0][:, 0, 0].tolist() == [1, 0, 0]
+    assert open_predictions(tmp_path, "linear").read("a")["reflectance"][:, 0, 0].tolist() == [1, 0, 0]
     Image.new(mode, (5, 4)).save(path)
     with refused(message):
         open_predictions(tmp_path, "linear").read("a")
@@ -184,7 +185,7 @@ def test_exr_is_linear(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
         OpenEXR.File(header, {"RGB": pixels}).write(str(tmp_path / name / "a.exr"))
-    reflectance, shading = open_predictions(tmp_path).read("a")
+    reflectance, shading = open_predictions(tmp_path).read("a").values()
     assert equal(reflectance, 4 * REFLECTANCE)
     assert equal(shading, 4 * REFLECTANCE)
 
@@ -400,12 +401,22 @@ def test_ids_are_matched() -> None:
         match_ids(known, known, known, "fial")
 
 
-def test_reflectance_alone(tmp_path: Path) -> None:
-    (tmp_path / "npy" / "reflectance").mkdir(parents=True)
-    np.save(tmp_path / "npy" / "reflectance" / "a.npy", REFLECTANCE)
+def test_any_subset_of_layers(tmp_path: Path) -> None:
+    save(tmp_path / "npy" / "albedo" / "a.npy", REFLECTANCE)
+    save(tmp_path / "npy" / "depth" / "b.npy", SHADING[0])
+    write_png(tmp_path / "npy" / "normal" / "a.png", np.full((4, 5, 3), (0, 51, 255), np.uint8))
     (tmp_path / "npz").mkdir()
-    np.savez(tmp_path / "npz" / "a.npz", reflectance=REFLECTANCE)
-    for folder in ("npy", "npz"):
-        reflectance, shading = open_predictions(tmp_path / folder).read("a")
-        assert equal(reflectance, REFLECTANCE)
-        assert shading is None
+    np.savez(tmp_path / "npz" / "a.npz", albedo=REFLECTANCE, depth=SHADING[0], normal=2 * REFLECTANCE)
+    found, packed = (open_predictions(tmp_path / name) for name in ("npy", "npz"))
+    for one in (found, packed):
+        assert list(one.read("a")) == ["reflectance"]
+        assert equal(one.read("a")["reflectance"], REFLECTANCE)
+        assert one.read("a", ["roughness"]) == {}
+    torch.testing.assert_close(found.read("a", ["normal"])["normal"][:, 0, 0], torch.tensor([-1, -0.6, 1]))
+    assert equal(found.read("b", ["depth"])["depth"], SHADING)
+    assert equal(packed.read("a", ["depth"])["depth"], SHADING)
+    with refused("`a`: depth: expected a file for each id, there is none; add it"):
+        found.read("a", ["depth"])
+    save(tmp_path / "npy" / "reflectance" / "a.npy", REFLECTANCE)
+    with refused("expected one of the folders albedo and reflectance, got both"):
+        open_predictions(tmp_path / "npy")

@@ -10,6 +10,7 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
+from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.perception import check_distance, open_distance, pair_distances
 from candlelight.evaluation.perception.distances import (
@@ -20,7 +21,6 @@ from candlelight.evaluation.perception.distances import (
     rmse_distance,
     ssim_distance,
 )
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from tests.refusals import refused
 
 IMAGES = torch.rand(2, 3, 24, 24, generator=torch.Generator().manual_seed(0))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS, load_lpips
+from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS, LPIPS, load_lpips
 from tests.refusals import refused
 
 PARAMETERS = {"alex": 2_469_696, "vgg": 14_714_688, "squeeze": 722_496}  # of the convolutional parts

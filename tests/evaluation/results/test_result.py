@@ -309,7 +309,7 @@ def changed(*place, to):
         (changed("kind", to=["mean"]), r"got \['mean'\]"),
         (
             changed("about", "better", to="more"),
-            r"result 1: about\.better: Input should be 'lower', 'higher' or 'neither'",
+            r"result 1: about\.better.*: Input should be 'lower', 'higher' or 'neither'",
         ),
         (
             changed("columns", "lmse", 0, to="0.1"),

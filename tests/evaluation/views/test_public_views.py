@@ -24,8 +24,10 @@ from tests.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("datasets")
 
+DECOMPOSED = {"mit", "arap", "hypersim", "sintel", "midintrinsics"}
+ALBEDO_ALONE = {"interiorverse", "stanford-orb"}
 HAVE = {
-    "decompositions": {"frames", "mit", "arap", "hypersim"},
+    "decompositions": {"frames", *DECOMPOSED, *ALBEDO_ALONE},
     "concepts": {"frames", "mit", "arap", "multi-illumination", "photometric-stereo"},
     "parts": {"frames", "cub70", "celebamask"},
     "factors": {"frames", "cub70", "celebamask", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},
@@ -45,13 +47,17 @@ SPLITS = {
     "mit": "all, set1, set2, extra, grosse, barron-train, barron-test",
     "arap": "all, csm",
     "hypersim": "train, val, test",
+    "sintel": "all, train, test, train-nodefect, test-nodefect",
+    "interiorverse": "train, val, test",
+    "stanford-orb": "all, full, light",
+    "midintrinsics": "all, train, test",
     "iiw": "all, train, test",
     "saw": "train, val, test",
     "multi-illumination": "all, train, test",
     "cub70": "annotated, train, test",
     "celebamask": "all, train, val, test",
 }
-LINEAR = {"mit", "arap", "hypersim", "iiw", "saw", "maw", "multi-illumination", "photometric-stereo"}
+LINEAR = DECOMPOSED | ALBEDO_ALONE | {"iiw", "saw", "maw", "multi-illumination", "photometric-stereo"}
 
 
 @pytest.mark.parametrize("kind", HAVE)
@@ -60,7 +66,8 @@ def test_each_content_opens_or_names_the_layouts_that_have_it(frames_root, open_
     def open_one():
         if layout == "frames":
             return open_data(kind, frames_root, set_name="grid")
-        return open_copy(kind, layout, **({"by": "part"} if kind == "parts" else {}))
+        own = {"shading": False} if kind == "decompositions" and layout in ALBEDO_ALONE else {}
+        return open_copy(kind, layout, **({"by": "part"} if kind == "parts" else own))
 
     if layout in HAVE[kind]:
         view = open_one()
@@ -137,6 +144,9 @@ def test_rows_are_named_and_chosen(open_copy, layout):
         ("mit", ("box", "cup2")),
         ("arap", ("katie", "cream", "cream")),
         ("hypersim", ("ai_001_010", "ai_001_010", "ai_054_007")),
+        ("interiorverse", ("L3D187S3", "L3D187S3", "L3D124S8")),
+        ("stanford-orb", ("baking_scene001", "baking_scene001", "teapot_scene006")),
+        ("midintrinsics", ("everett_kitchen5",) * 25 + ("main_d424-11",) * 25),
         ("maw", ("scene_2", "scene_2", "scene_10")),
         ("multi-illumination", ("everett_kitchen5",) * 25 + ("main_d424-11",) * 25),
         ("photometric-stereo", ("apple",) * 3 + ("gourd1",) * 3),
@@ -193,15 +203,28 @@ def test_compressed_images_are_unpacked_to_the_cache(open_copy, monkeypatch, tmp
 # ------------------------------------------------------------------------------------------- decompositions
 
 
-@pytest.mark.parametrize(("layout", "image"), [("mit", "diffuse"), ("arap", "image"), ("hypersim", "image")])
-def test_decompositions_are_those_of_the_sample(open_copy, layout, image):
+@pytest.mark.parametrize("layout", sorted(DECOMPOSED))
+def test_decompositions_are_those_of_the_sample(open_copy, layout):
     view = open_copy("decompositions", layout)
     assert view.explains == "image"
     for sample, item in zip(view.named.reader, view, strict=True):
-        assert torch.equal(item.image, sample[image])
+        assert torch.equal(item.image, sample["diffuse" if layout == "mit" else "image"])
         for name in ("reflectance", "shading", "mask"):
             assert torch.equal(getattr(item, name), sample[name])
         assert item.lights is None
+
+
+@pytest.mark.parametrize("layout", sorted(ALBEDO_ALONE))
+def test_data_of_albedo_alone_are_opened_where_no_shading_is_read(open_copy, layout):
+    view = open_copy("decompositions", layout, shading=False)
+    for sample, item in zip(view.named.reader, view, strict=True):
+        for name in ("image", "reflectance", "mask"):
+            assert torch.equal(getattr(item, name), sample[name])
+        assert item.shading.shape == (0, 4, 6)
+    with refused(
+        rf"has no true shading; .*`candlelight evaluate protocols {layout}:PATH`, .*`shading=False`\Z"
+    ):
+        open_copy("decompositions", layout)
 
 
 def test_lights_of_mit_are_read_on_request(open_copy):

@@ -189,6 +189,42 @@ def test_overrides_reach_keys_with_dots(tiny):
 
 
 @pytest.mark.parametrize(
+    ("change", "placed"),
+    [
+        ("do.x.low=-0.5", "do"),
+        ("targets.of.x.low=-0.5", "targets"),
+        ("counterfactual.do.0.x.low=-0.5", "what_if"),
+        ("factors.y.first.low=-0.5", "first"),
+    ],
+)
+def test_an_override_of_a_field_keeps_the_rest_of_a_mechanism_that_is_a_text(change, placed):
+    normal = "normal(0, 1, -2, 2)"
+    ranges = {"x": "uniform(-9, 9)", "y": {"value": "previous(y)", "first": normal}}
+    base = {"extends": "negatives/negatives", "factors": ranges}
+    sets = {
+        "s": {**base, "do": {"x": normal}},
+        "t": {**base, "targets": {"of": {"x": normal}}},
+        "w": {"counterfactual": {"of": "t", "do": [{"x": normal}]}},
+    }
+    name = {"targets": "t", "what_if": "w"}.get(placed, "s")
+    one = load_recipe({"name": "own", "sets": sets}, [f"sets.{name}.{change}"]).sets[name]
+    found = {
+        "do": lambda: one.do["x"],
+        "targets": lambda: one.targets.of["x"],
+        "what_if": lambda: one.counterfactual.do[0]["x"],
+        "first": lambda: one.factors["y"].first,
+    }[placed]()
+    assert found == {"mean": 0, "std": 1, "low": -0.5, "high": 2}
+
+
+def test_an_override_makes_a_label_a_mechanism():
+    change = {"extends": "candle/candle", "do": {"color": "red"}}
+    overrides = ["sets.s.do.color.weights={red: 1, blue: 3}"]
+    recipe = load_recipe({"name": "own", "sets": {"s": change}}, overrides)
+    assert recipe.sets["s"].do == {"color": {"weights": {"red": 1, "blue": 3}}}
+
+
+@pytest.mark.parametrize(
     ("overrides", "expected"),
     [
         ([], ("standard", 16, 4, True)),
@@ -281,6 +317,18 @@ def test_extends_replaces_a_factor_whole(write_recipe, factor):
     direct = load_recipe("concepts", [f"sets.albedo.factors.temperature={factor}"]).sets["albedo"].factors
     assert varied["temperature"] == direct["temperature"]
     assert list(varied) == list(direct)
+
+
+def test_extends_replaces_an_intervention_whole():
+    base = {
+        "do": {"color": {"weights": {"red": 1}}, "size": 2},
+        "targets": {"of": {"scene": {"every": "step"}}},
+    }
+    change = {"do": {"color": {"weights": {"blue": 1}}}, "targets": {"of": {"scene": {"strength": 1}}}}
+    sets = {"s": {"extends": "candle/candle", **base}, "t": {"extends": "s", **change}}
+    merged = load_recipe({"name": "own", "sets": sets}).sets["t"]
+    assert merged.do == {"color": {"weights": {"blue": 1}}, "size": 2}
+    assert merged.targets.of == {"scene": {"strength": 1}}
 
 
 def test_a_set_that_gives_all_factors_gives_their_order(write_recipe):

@@ -326,6 +326,8 @@ def test_a_mechanism_in_place_has_noise_of_its_own_and_shifts_no_other(confounde
         assert other.intervention_kind == {"x": "drawn"}
         assert 2 <= other.values["x"] <= 4
         assert other.propensities["x"] == 0.5
+    [constant] = rows(do(confounded, x="pi / 2"), range(1))
+    assert (constant.intervention, constant.intervention_kind) == ({"x": np.pi / 2}, {})  # nothing is drawn
     old, new = ([row.values["x"] for row in one] for one in (before, drawn))
     assert abs(np.corrcoef(old, new)[0, 1]) < 0.2  # 2.8 standard errors of independent draws
 

@@ -208,6 +208,33 @@ def test_each_counterfactual_has_so_many_targets_as_the_recipe_says(load):
     assert all(25 < count < 55 for count in counts.values())  # of 40 expected, within 4 deviations
 
 
+def test_two_sets_of_counterfactuals_of_one_set_have_draws_of_their_own(load):
+    again = PAIRS + PAIRS[PAIRS.index("  t:") :].replace("  t:", "  v:")
+    plan = make_plan(load(again), 30)
+    one, other = ([s.intervention for s in plan.of_set(name).samples] for name in "tv")
+    assert 0 < sum(a.keys() == b.keys() for a, b in zip(one, other, strict=True)) < 30
+    assert not any(a == b for a, b in zip(one, other, strict=True) if "light_azimuth" in a)
+
+
+@pytest.mark.parametrize(
+    ("change", "mechanism"),
+    [
+        ("do: [{x: 1}, {x: 2}]", "do(...)"),
+        ("do: [{x: 1}, {x: 'uniform(0, 1)'}]", "do(...)"),
+        ("do: [{x: 'uniform(0, 1)'}]", "do(uniform(0, 1))"),
+        ("do: [{x: 1}, {y: 1}]", "do(...)"),
+        ("targets: {of: {x: 'uniform(0, 1)'}}", "do(...)"),
+    ],
+)
+def test_the_graph_of_counterfactuals_of_a_set_under_an_intervention(load, change, mechanism):
+    text = TEXT.replace("    targets:", "    do: {x: 0.5}\n    targets:")
+    recipe = load(text + f"  t: {{counterfactual: {{of: s, {change}}}}}\n")
+    node = recipe.sets["t"].graph.node("x")
+    assert (node.mechanism, node.intervened) == (mechanism, "all")
+    assert node.parents == ()
+    assert recipe.sets["s"].graph.node("x").mechanism == "do(0.5)"
+
+
 def test_targets_by_chance_may_be_none(load):
     plan = make_plan(load(PAIRS.replace("number: 2", "chance: 0.3")), 60)
     counts = np.bincount([len(sample.intervention) for sample in plan.of_set("t").samples], minlength=4)
@@ -247,15 +274,44 @@ S = "sets.s."
             r"rules\.0: a selection on drawn values would reject single steps",
         ),
         (["targets.of=[far]"], r"targets\.of: `far` is no factor or variable of this set"),
+        (["targets.of=[{x: 1}]"], r"targets\.of: expected a mapping; got \[\{'x': 1\}\]"),
         (["targets.of=[size]"], r"targets\.of\.size: its range depends on x; state the range of the target"),
         (["targets.number=4"], r"number: expected at most 3, the number of names, got 4"),
         (["targets.number=1", "targets.chance=0.5"], "expected `number` or `chance`, got both"),
         (["targets.of={x: {mean: y, std: 1}}"], r"targets: factors: expected a graph without cycles"),
+        # The first target alone closes a cycle, both together do not.
+        (
+            ["targets={of: {x: {mean: y, std: 1}, y: 0}, chance: 0.5}"],
+            r"recipe .*targets: factors: expected a graph without cycles",
+        ),
+        (["factors.size.first=0"], r"sets\.s\.factors\.size\.first: the mechanism reads no `previous\(\)`"),
+        (["factors.x={mean: previous(x), std: 1, low: -1, high: 1, first: 2}"], "expected -1 to 1, got 2"),
+        (
+            ["targets.of=[noise]", "variables.noise={low: previous(x), high: 2, first: 0}"],
+            "its range depends on x; state",
+        ),
     ],
 )
 def test_wrong_sequences(load, overrides, message):
     with refused(message):
         make_plan(load(TEXT, *(S + one for one in overrides)), limit=3)
+
+
+def test_targets_that_never_act_together_may_be_causes_of_each_other(load):
+    both = load(
+        TEXT, "sets.s.targets={of: {x: 0.1 * noise, noise: 0.1 * size}}", "sets.s.factors.size.high=2"
+    )
+    kinds = {tuple(sample.intervention_kind.items()) for sample in make_plan(both, 3).samples}
+    assert kinds == {(), (("x", "soft"),), (("noise", "soft"),)}
+
+
+def test_the_first_step_of_a_target_without_a_first_step_is_refused_with_the_recipe(load):
+    with refused(
+        r"recipe .*t: counterfactual\.targets: .*reads previous\(x\), which the first step does not"
+    ):
+        load(
+            TEXT + "  t: {counterfactual: {of: s, step: 0, targets: {of: {size: previous(x)}}}}\n",
+        )
 
 
 def test_wrong_interventions_on_sequences(plan, load):

@@ -22,10 +22,14 @@ from candlelight.loaders.public import (
     CelebAMaskHQ,
     DSprites,
     Hypersim,
+    InteriorVerse,
+    MIDIntrinsics,
     MITIntrinsic,
     MultiIllumination,
     PhotometricStereo,
     Shapes3D,
+    Sintel,
+    StanfordORB,
 )
 from candlelight.loaders.public.candle import VALUES
 from candlelight.loaders.public.grid_images import FILE_STEM as DSPRITES
@@ -124,6 +128,141 @@ def write_hypersim(root):
         for kind, array in hypersim_layers(number).items():
             np.save(hypersim_file(root, kind, frame), array)
     (root / "hypersim_test.txt").write_text("\n".join(map(hypersim_line, HYPERSIM)))
+
+
+# The scenes of the test split, and one that is no scene of `train-nodefect`.
+SINTEL = (
+    *("alley_2", "bamboo_2", "bandage_2", "cave_4", "market_5", "mountain_1", "shaman_3", "sleeping_2"),
+    *("temple_3", "bandage_1"),
+)
+
+
+def sintel_pixels(scene, frame, layer):
+    """Make the stored pixels of a layer: clean, albedo or shading; their product is not the image."""
+    return pixels(SINTEL.index(scene), frame, ("clean", "albedo", "shading").index(layer))
+
+
+def write_sintel(root):
+    """Write the three archives: those of shading have other names, numbers from 3, and a scene alone."""
+    for scene in SINTEL:
+        for frame in (1, 2):
+            for layer in ("clean", "albedo"):
+                file = root / f"{layer}_noshadingtextures" / scene / f"frame_{frame:04d}.png"
+                save(file, sintel_pixels(scene, frame, layer))
+            file = root / "shading" / scene / f"out_{frame + 2:04d}.png"
+            save(file, sintel_pixels(scene, frame, "shading"))
+        clutter(root / "shading" / scene)
+    save(root / "shading" / "ambush_2" / "out_0001.png", pixels(0))
+
+
+def write_sintel_repack(root, scenes=("alley_2", "temple_3"), masked=True):
+    """Write the folders of papers on intrinsic images: a gray mask says where the layers have no defect."""
+    mask = np.full((HEIGHT, WIDTH), 255, np.uint8)
+    mask[0], mask[1, 0] = 0, 252  # 252 of 255 is below 0.99
+    for scene in scenes:
+        for frame in (1, 2):
+            for layer in ("clean", "albedo", "shading"):
+                file = root / f"MPI-main-{layer}" / f"{scene}_frame_{frame:04d}.png"
+                save(file, sintel_pixels(scene, frame, layer))
+            if masked:
+                save(root / "MPI-main-mask" / f"{scene}_frame_{frame:04d}.png", mask)
+
+
+INTERIORVERSE = ("L3D187S3/000", "L3D187S3/001", "L3D124S8/003")
+
+
+def interiorverse_layers(number):
+    """Make the layers of a frame: radiance above 1, albedo of 8-bit values, roughness and metallic."""
+    rng = np.random.default_rng(number)
+    albedo = (rng.integers(20, 256, (HEIGHT, WIDTH, 3)) / 255).astype(np.float32)
+    return {
+        "im": (3 * rng.random((HEIGHT, WIDTH, 3))).astype(np.float32),
+        "albedo": albedo,
+        "material": rng.random((HEIGHT, WIDTH, 3)).astype(np.float32),
+        "mask": np.ones((HEIGHT, WIDTH), np.float32),
+    }
+
+
+def write_interiorverse(root, below="dataset_85", **changes):
+    """Write the release, in which depth, normals and other scenes lie too; ``changes`` replace layers."""
+    for number, frame in enumerate(INTERIORVERSE):
+        for layer, values in {**interiorverse_layers(number), **changes}.items():
+            channels = {"Y": values} if values.ndim == 2 else values
+            write_exr(root / below / f"{frame}_{layer}.exr", channels)
+        (root / below / f"{frame}_depth.exr").write_bytes(b"")
+    clutter(root / below)
+    for split, scenes in {"test": ("L3D187S3", "L3D124S8"), "val": ("L3D124S8",)}.items():
+        (root / below / f"{split}.txt").write_text("".join(f"{scene}\n" for scene in scenes))
+
+
+def interiorverse_line(frame, folder="scenes_85"):
+    return " ".join(f"{folder}/{frame}_{layer}.exr" for layer in ("im", "albedo", "material", "mask"))
+
+
+ORB = ("baking_scene001/0000", "baking_scene001/0007", "teapot_scene006/0003")
+
+
+def orb_mask():
+    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+    mask[1:, 1:] = 255
+    mask[1, 1] = 127  # below one half
+    return mask
+
+
+def write_stanford_orb(root, kind="LDR"):
+    """Write the test photographs of captures, their masks, and albedo; files of training have no albedo."""
+    for number, name in enumerate(ORB):
+        capture, _, view = name.partition("/")
+        folder = root / f"blender_{kind}" / capture
+        if kind == "LDR":
+            save(folder / "test" / f"{view}.png", pixels(number, 1))
+        else:
+            write_exr(folder / "test" / f"{view}.exr", (pixels(number, 1) / 64).astype(np.float32))
+        save(folder / "test_mask" / f"{view}.png", orb_mask())
+        save(folder / "train" / "0001.png", pixels(9))
+        save(root / "ground_truth" / capture / "pseudo_gt_albedo" / f"{view}.png", pixels(number, 2))
+        np.save(root / "ground_truth" / capture / f"{view}_normal.npy", np.zeros(1))
+    clutter(root / "ground_truth")
+
+
+MID_SCENES = ("everett_kitchen5", "main_d424-11")
+
+
+def mid_layers(scene, direction):
+    """Make the albedo of a scene, its light in one direction, and the colour of the flash."""
+    rng = np.random.default_rng(MID_SCENES.index(scene))
+    albedo = rng.uniform(0.1, 1.2, (HEIGHT, WIDTH, 3)).astype(np.float32)
+    albedo[1, 2] = 0  # where the network found black
+    light = np.random.default_rng(direction).uniform(0.2, 4, (HEIGHT, WIDTH, 1)).astype(np.float32)
+    return albedo, light, np.array([0.8, 1.0 + direction / 50, 0.5], np.float32)
+
+
+def mid_truth(scene, direction):
+    """Balance, tone-map and divide by the description: white flash, 90th percentile of brightness, albedo."""
+    albedo, light, flash = mid_layers(scene, direction)
+    white = np.where(albedo == 0, 0.3, albedo).astype(np.float64) * light * flash[1]
+    ordered = sorted(0.3 * r + 0.59 * g + 0.11 * b for r, g, b in white.reshape(-1, 3).tolist())
+    place = 0.9 * (len(ordered) - 1)
+    low = int(place)
+    high = ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+    image = (0.8**2.2 / high * white).clip(0, 1)
+    shading = np.divide(image, albedo, out=np.zeros_like(image), where=albedo > 0)
+    return image, albedo, shading
+
+
+def write_midintrinsics(root):
+    """Write photographs under 25 flashes, gray probes that show their colour, and an albedo of each scene."""
+    for scene in MID_SCENES:
+        for direction in range(25):
+            albedo, light, flash = mid_layers(scene, direction)
+            photograph = np.where(albedo == 0, np.float32(0.3), albedo) * light * flash
+            write_exr(root / scene / f"dir_{direction}_mip2.exr", photograph)
+            probe = np.zeros((24, 24, 3), np.float32)
+            probe[2:22, 2:22] = flash
+            probe[2:6, 2:22] = (9, 1, 1)  # light of the room on the rim, which is left out
+            write_exr(root / scene / "probes" / f"dir_{direction}_gray256.exr", probe)
+        write_exr(root / scene / "albedo.exr", mid_layers(scene, 0)[0])
+    clutter(root)
 
 
 # ------------------------------------------------------------------------------------- judgements and lights
@@ -436,6 +575,10 @@ WRITERS = {
     "mit": write_mit,
     "arap": write_arap,
     "hypersim": write_hypersim,
+    "sintel": write_sintel,
+    "interiorverse": write_interiorverse,
+    "stanford-orb": write_stanford_orb,
+    "midintrinsics": write_midintrinsics,
     "iiw": write_iiw,
     "saw": write_saw,
     "maw": write_maw,
@@ -462,6 +605,10 @@ READERS = {
     "mit": _reader(MITIntrinsic, lights=True),
     "arap": ARAP,
     "hypersim": _reader(Hypersim, split="test"),
+    "sintel": Sintel,
+    "interiorverse": _reader(InteriorVerse, split="test"),
+    "stanford-orb": StanfordORB,
+    "midintrinsics": MIDIntrinsics,
     "iiw": IIW,
     "saw": _reader(SAW, split="test"),
     "maw": MAW,

@@ -8,7 +8,16 @@ from PIL import Image
 
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.samples import collate
-from tests.loaders.public.copies import HEIGHT, HYPERSIM, READERS, WIDTH
+from tests.loaders.public.copies import (
+    HEIGHT,
+    HYPERSIM,
+    INTERIORVERSE,
+    MID_SCENES,
+    ORB,
+    READERS,
+    SINTEL,
+    WIDTH,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -16,6 +25,10 @@ IDS = {
     "mit": "box cup2",
     "arap": "Katie cream_light0 cream_light1",
     "hypersim": " ".join(HYPERSIM),
+    "sintel": " ".join(f"{scene}/frame_000{n}" for scene in sorted(SINTEL) for n in (1, 2)),
+    "interiorverse": " ".join(INTERIORVERSE),
+    "stanford-orb": " ".join(ORB),
+    "midintrinsics": " ".join(f"{scene}/dir_{n}" for scene in MID_SCENES for n in range(25)),
     "iiw": "116 54",  # in their order as text
     "saw": "116 54",
     "maw": "scene_2/IMG_1 scene_2/IMG_2 scene_10/IMG_1",
@@ -84,6 +97,8 @@ def test_images_are_srgb_bytes_or_linear_floats(data):
     ("name", "row", "file"),
     [
         ("hypersim", 0, "test/ai_001_010/rgb_cam_00_fr0000.png"),
+        ("sintel", 3, "clean_noshadingtextures/bamboo_2/frame_0002.png"),
+        ("stanford-orb", 1, "blender_LDR/baking_scene001/test/0007.png"),
         ("iiw", 1, "data/54.png"),
         ("saw", 0, "saw_images_512/116.png"),
         ("maw", 2, "images_png/scene_10/IMG_1.png"),

@@ -11,6 +11,7 @@ from candlelight.loaders.public import open_fivek
 from tests.loaders.public.copies import (
     HEIGHT,
     HYPERSIM,
+    INTERIORVERSE,
     JUDGED,
     LABEL_FOLDER,
     READERS,
@@ -18,6 +19,7 @@ from tests.loaders.public.copies import (
     candle_entry,
     comparison,
     hypersim_line,
+    interiorverse_line,
     judged_point,
 )
 from tests.refusals import refused
@@ -31,6 +33,13 @@ IMAGES = {
     "hypersim": [
         *("test/ai_001_010/rgb_cam_00_fr0000.png", FRAME.format("albedo")),
         *(FRAME.format("shading"), FRAME.format("residual")),
+    ],
+    "interiorverse": [f"dataset_85/L3D187S3/001_{layer}.exr" for layer in ("albedo", "mask")],
+    "stanford-orb": [
+        *("blender_LDR/teapot_scene006/test/0003.png", "blender_LDR/baking_scene001/test_mask/0000.png"),
+    ],
+    "midintrinsics": [
+        f"everett_kitchen5/{name}.exr" for name in ("albedo", "dir_7_mip2", "probes/dir_0_gray256")
     ],
     "iiw": ["data/116.png"],
     "saw": ["saw_images_512/116.png", LABELS, "saw_splits/test_ids.npy"],
@@ -50,11 +59,16 @@ LISTS = {
         for name in ("classes", "image_class_labels", "parts/parts", "attributes/image_attribute_labels")
     ],
     "celebamask": ["CelebAMask-HQ-mask-anno/1", "CelebAMask-HQ-attribute-anno.txt"],
+    "sintel": ["clean_noshadingtextures", "shading"],
+    "interiorverse": ["dataset_85/test.txt", "dataset_85/L3D124S8"],
+    "stanford-orb": ["ground_truth", "ground_truth/baking_scene001/pseudo_gt_albedo"],
     "photometric-stereo": ["apple/light_intensities_refined.txt"],
     "tid2013": ["mos_std.txt"],
     "dtd": ["dtd/labels/labels_joint_anno.txt"],
 }
 OTHERS = {
+    "sintel": ["albedo_noshadingtextures/cave_4/frame_0001.png", "shading/cave_4/out_0004.png"],
+    "stanford-orb": ["ground_truth/baking_scene001/pseudo_gt_albedo/0000.png"],
     "iiw": ["data/116.json"],
     "photometric-stereo": ["apple/I_0001.exr"],
     "cub70": ["AnnotationMasksPerclass/1/Albatross_0001_796_right_wing.png"],
@@ -125,13 +139,14 @@ def candle(**changes):
     return json.dumps({**entry, **changes})
 
 
-def png(*shape):
-    return encode_png(np.zeros(shape, np.uint16))
+def png(*shape, dtype=np.uint16):
+    return encode_png(np.zeros(shape, dtype))
 
 
 ONES, LINE = np.ones((HEIGHT, WIDTH, 3)), hypersim_line(HYPERSIM[0])
 ONE_FRAME = "line 2: expected the names of one frame, such as test/ai_001_010/rgb_"
 ONE_SIZE = "expected images of one size, got "
+IV_LINE = interiorverse_line(INTERIORVERSE[0])
 CUB, MAPPING = "CUB_200_2011/{}.txt", "CelebA-HQ-to-CelebA-mapping.txt"
 BIRD = "\n".join(f"{number} a/b.jpg" for number in range(2, 8))
 WRONG = {
@@ -163,6 +178,45 @@ WRONG = {
                 *(LINE.rpartition(" ")[0], LINE + " more.npy", LINE.replace("0000", "٠٠٠٠")),
                 *(LINE.replace("cam_00", "cam\0_00"), LINE.replace(".png", ".png.npy")),
             ]
+        ),
+    ],
+    ("sintel", "shading/cave_4/out_0009.png"): [
+        ("", "expected as many frames of `cave_4` in all layers, got 2 in clean_no.*, 3 in shading"),
+    ],
+    ("sintel", "shading/cave_4/out_0003.png"): [
+        (png(4, 6, 3), "out_0003.png: cannot be read as an image: .*expected 8 bits a channel, got 16"),
+        (png(3, 6, 3, dtype=np.uint8), ONE_SIZE + "`image` 4 x 6 and `shading` 3 x 6"),
+    ],
+    ("interiorverse", "dataset_85/test.txt"): [
+        ("\n", "test.txt: expected frames, found none; get them from"),
+        ("../L3D187S3\n", "line 1: expected the name of a scene, got '../L3D187S3'"),
+        ("/etc\n", "line 1: expected the name of a scene"),
+        ("empty\n", "dataset_85/empty is missing"),
+    ],
+    ("interiorverse", "interiorverse_test_scenes_85.txt"): [
+        ("\n", "interiorverse_test_scenes_85.txt: expected frames, found none"),
+        *(
+            (rows(IV_LINE, line), "line 2: expected scenes_85/<scene>/000_im.exr and its albedo, material")
+            for line in [
+                *(IV_LINE.replace("L3D187S3", ".."), IV_LINE.replace("scenes_85/", "/", 1)),
+                *(IV_LINE.rpartition(" ")[0], IV_LINE + " more.exr"),
+                *(IV_LINE.replace("000_albedo", "001_albedo"), IV_LINE.replace("000_im", "../x/000_im")),
+            ]
+        ),
+    ],
+    ("stanford-orb", "ground_truth/teapot_scene006/pseudo_gt_albedo/0003.png"): [
+        (png(4, 5, 3, dtype=np.uint8), ONE_SIZE + "`image` 4 x 6 and `reflectance` 4 x 5"),
+        (
+            png(1000, 6, 3, dtype=np.uint8),
+            "0003.png: expected 512 pixels a side or a multiple of it, got 1000",
+        ),
+        (png(1024, 5, 3, dtype=np.uint8), "or a multiple of it, got 1024 x 5; get it from"),
+        (png(4, 6, 3), "expected 8 bits a channel, got 16"),
+    ],
+    ("stanford-orb", "blender_LDR/teapot_scene006/test_mask/0003.png"): [
+        (
+            png(4, 6, 3, dtype=np.uint8),
+            "0003.png: cannot be read .* expected 8 bits a pixel as 1, L, P, got RGB",
         ),
     ],
     ("iiw", "data/116.json"): [
@@ -304,6 +358,12 @@ def test_a_wrong_list_of_a_split_is_named(replaced, name, options, file, content
         ("arap", {"scenes": "few"}, "must be one of: all, csm; got few"),
         ("hypersim", {"split": "val"}, "hypersim_val.txt is missing; get it from https"),
         ("hypersim", {"split": "vis"}, "must be one of: train, val, test; got vis"),
+        ("sintel", {"split": "train"}, "split train needs `alley_1` in all layers; get it from https"),
+        ("interiorverse", {"split": "train"}, "dataset_85/train.txt is missing; get it from https"),
+        ("interiorverse", {"split": "all"}, "must be one of: train, val, test; got all"),
+        ("stanford-orb", {"split": "full"}, "baking_scene002/pseudo_gt_albedo is missing; get it from https"),
+        ("stanford-orb", {"split": "light"}, "teapot_scene001/pseudo_gt_albedo is missing"),
+        ("midintrinsics", {"mip": 3}, "expected scenes with dir_<n>_mip3.exr, split all, found none"),
         ("iiw", {"split": "test"}, "data: expected 5230 photographs, .* got 2; .* or pass split='all'"),
         ("saw", {"split": "all"}, "must be one of: train, val, test; got all"),
         ("multi-illumination", {"mip": 2}, "dir_<n>_mip2.jpg, split all, found none; get them from"),

@@ -260,6 +260,32 @@ you mean `vgg`?
         ) from None
 
 
+def open_lpips(place: str, device: str | torch.device = "cpu") -> tuple[LPIPS, tuple[Path, Path]]:
+    """Read the weights of LPIPS from a folder with both files of `load_lpips` under their own names.
+
+    Args:
+        place: ``FOLDER`` or ``NETWORK:FOLDER``; the network is "alex" unless given.
+        device: as of `load_lpips`.
+
+    Returns:
+        The distance, and the files of the backbone and of the heads.
+
+    Raises:
+        InputError: see `load_lpips`.
+
+    Example:
+        >>> open_lpips("vgg:nowhere")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: expected vgg16-397923af.pth from ..., but \
+nowhere/vgg16-397923af.pth does not exist...
+    """
+    network, _, folder = place.partition(":")
+    if network not in FEATURE_STACKS or not folder:
+        network, folder = "alex", place
+    files = Path(folder) / FEATURE_STACKS[network].file, Path(folder) / f"{network}.pth"
+    return load_lpips(network, *files, device), files
+
+
 def _load(path: Path, shapes: Mapping[str, Sequence[int]], wanted: str) -> dict[str, Tensor]:
     """Read the weights of these names; files may hold others too, such as those of a classifier."""
     if not path.is_file():
