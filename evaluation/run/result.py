@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -254,7 +254,13 @@ def package_versions() -> dict[str, str]:
         >>> list(package_versions())
         ['candlelight', 'torch', 'numpy']
     """
-    return {"candlelight": code_version(), **{name: version(name) for name in ("torch", "numpy")}}
+    return {"candlelight": code_version(), **{name: _installed(name) for name in ("torch", "numpy")}}
+
+
+@cache
+def _installed(package: str) -> str:
+    """Read the version of a package once: the description of torch takes milliseconds to parse."""
+    return version(package)
 
 
 def fill_failures(
