@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from candlelight.evaluation.causal.dci import _FEATURES, _PENALTIES, _features, dci_es
-from tests.refusals import refused
 
 EVEN = torch.arange(300) % 2 == 0
 
@@ -119,11 +118,3 @@ def test_constant_factors_are_left_out():
     assert result.losses[0].isnan().tolist() == [True, False, False, True]
     for part in ("explicitness", "informativeness", "size"):
         torch.testing.assert_close(getattr(result, part), getattr(expected, part))
-
-
-def test_refused_arguments():
-    given = torch.rand(4, 1), torch.arange(4.0)[:, None]
-    with refused("no factor varies both among the 4 rows"):
-        dci_es(*given, torch.ones(4, dtype=torch.bool))
-    with refused("`categorical` must list columns from 0 to 0, got 1"):
-        dci_es(*given, EVEN[:4], categorical=[1])

@@ -184,8 +184,3 @@ def test_many_classes_of_few_samples_give_no_warning_and_noise_no_negative_score
     result = infomec(noise, torch.randint(3, (2000, 2), generator=draws))
     assert 0 < float(result.explicitness) < 0.01
     assert float(result.information.max()) < 0.05
-
-
-def test_neighbours_out_of_range_are_refused():
-    with refused("`neighbours` must be at least 1"):
-        infomec(torch.rand(4, 2), torch.arange(4)[:, None], neighbours=0)

@@ -186,13 +186,11 @@ def test_block_r2_of_collinear_constant_and_many_codes():
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
-        (sap, {"categorical": [-1]}, "`categorical` must list columns"),
         (
             sap,
             {"training": torch.tensor([True, False])},
             "no factor varies both among the 1 rows of `training`",
         ),
-        (mcc, {"correlation": "kernel"}, "kernel regression needs at least 3 rows to fit on, got 2"),
         (mcc, {"correlation": "kendall"}, "`correlation` must be one of: pearson"),
         (block_r2, {"regression": "kernel"}, "kernel regression needs at least 3 rows to fit on, got 2"),
         (block_r2, {"regression": "lasso"}, "`regression` must be one of: linear, kernel; got lasso"),

@@ -173,7 +173,6 @@ def test_codes_of_irs_are_columns_of_its_input():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: unconfoundedness(torch.rand(4, 1)), "`matrix` needs at least 2 factors to compare, got 1"),
         (lambda: unconfoundedness(torch.ones(4)), r"expected `matrix` \[codes, factors\], got \[4\]"),
         (lambda: unconfoundedness(_matrix(0), 9), "`rho` must be 1 to 8, .* got 9"),
         (lambda: unconfoundedness(_matrix(0), 0), "`rho` must be 1 to 8"),

@@ -121,7 +121,6 @@ def test_several_classifiers(frames, birds, make_classifier, tmp_path) -> None:
     [
         ("--fit {}:test", ":test: needs a --method"),
         ("--method vebi", "give a --method, and the images on which methods learn concepts (--fit)"),
-        ("--method vebi --fit {}:test --topics 3", "--topics 3: needs --method topics"),
         ("--method vebi --fit {}:train --fit-limit 2 --label x", "--label x: expected"),
         ("--method vebi --fit {}:test --proportion 1", "--proportion"),
         ("--method vebi --fit {}:test --explained-layer fc", "layer `fc` gives no maps"),

@@ -146,10 +146,7 @@ def test_other_scores_run_on_rendered_sets(noise_frames, plain, tmp_path, score:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("methods --methods GR-RET,WEIS", "--methods: expected all, or some of BAS, GR-RET, "),
         ("methods --methods BAS --model BAS=retinex", "`BAS` is the name of a method"),
-        ("methods --methods BAS --rows 0:1", "expected two or more, got one; add rows"),
-        ("lmse --model retinex --leave-edges 2", "`mit` takes no --leave-edges, which is for frames alone"),
         ("saw --model retinex", "`mit` has no judgements"),
     ],
 )
@@ -161,16 +158,6 @@ def test_bad_options_of_photographs_of_objects(copy, words, message) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            "constancy --set illumination --model retinex",
-            "expected rows of one scene with equal regions under ",
-        ),
-        ("maw --set illumination --model retinex", "expected rows with regions of one material, got none"),
-        (
-            "methods --set negatives --methods W",
-            "W: needs images under several lights, and the data have none",
-        ),
-        ("protocols --set negatives --protocol mit-gross", "protocol `mit-gross` is not known; "),
         (
             "protocols --set negatives --protocol ,",
             "--protocol: expected a name, names separated by commas, or",

@@ -113,24 +113,18 @@ def test_groups_of_a_control_are_exchanged_as_a_whole(inside, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (f"{ASKED} --target norm --layer means", "--concept: expected at least one concept, got none"),
         (
             "--target norm --concept red=red --layer means",
             "--negatives is needed, as DATA has no set `negatives`",
         ),
-        (f"{NORM} --negatives red", "concept `red`: 20 of 20 images, such as `00.png`, are negatives too; "),
-        (f"{NORM} --negatives no", "--negatives no: photographs: a folder of pictures has no sets"),
         (
             f"{NORM} --control red=gray --groups none.csv",
             "none.csv: cannot be read as a table of groups: No such",
         ),
         (f"{NORM} --concept red=gray", "--concept: two sources are named `red`"),
         (f"{NORM} --concept gray=", "--concept gray=: expected NAME=SOURCE"),
-        (f"{NORM} --concept gray=no", "--concept gray=no: photographs: a folder of pictures has no sets"),
-        (f"{RED} --target logit", "target `logit`: expected logit:K with the number K of a class"),
         (f"{RED} --target own.py:rid", "a function `rid` in the file; did you mean `red`?"),
         (f"{NORM} --groups pairs.csv", "--groups: neither a --control nor its concept"),
-        (f"{NORM} --model retinex", "`retinex` has no hidden layers"),
     ],
 )
 def test_bad_use_is_one_line(inside, words, message):

@@ -211,20 +211,9 @@ def test_images_that_cannot_be_compared(function, images, message):
         function(*images)
 
 
-class Twice(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.shared = nn.Conv2d(3, 3, 1)
-
-    def forward(self, image: Tensor) -> Tensor:
-        return self.shared(self.shared(image))
-
-
 @pytest.mark.parametrize(
     ("model", "layer", "images", "message"),
     [
-        (Split(), "encoder", THREE, r"`encoder` is not in the model; expected one of: shared, shared\.0"),
-        (Twice(), "shared", THREE, "layer `shared` runs more than once"),
         (FLAT, "1", THREE, r"layer `1` gives shape \[96\] for 2 images and \[48\] for one; choose one with"),
         (Split(), "norm", THREE[:0], "`images` needs at least one image, got none"),
         (Split(), "norm", THREE[0], r"`images` \[images, channels, height, width\], got \[3, 4, 4\]"),

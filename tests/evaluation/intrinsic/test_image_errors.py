@@ -110,14 +110,6 @@ def test_psnr_equals_the_formula_in_any_range() -> None:
     )
 
 
-def test_psnr_of_no_error_is_infinite_and_of_nothing_to_compare_nan() -> None:
-    image, mask = torch.rand(3, 4, 4), torch.ones(3, 4, 4)
-    mask[1], image[2, 0, 0] = 0, torch.nan
-    torch.testing.assert_close(
-        psnr(image, image, mask), torch.tensor([torch.inf, torch.nan, torch.nan]), equal_nan=True
-    )
-
-
 @pytest.mark.parametrize(
     ("metric", "option", "value", "message"),
     [

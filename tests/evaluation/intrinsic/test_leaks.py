@@ -159,11 +159,6 @@ def test_a_model_of_several_lights_gets_those_of_its_paint(grids):
     assert max(found.columns["light_in_reflectance"]) < 1e-6
 
 
-def test_a_single_light_has_no_shares():
-    with refused("shares of a grid need 2 paints and 2 lights or more, got 2 and 1"):
-        variance_shares(torch.ones(1, 2, 1, 3, HEIGHT, WIDTH), MASK)
-
-
 # --------------------------------------------------------------------------------------------------- frames
 
 
