@@ -268,6 +268,7 @@ def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
     ("words", "message"),
     [
         ("--metric sism", "did you mean `ssim`?"),
+        ("--metric rmse --preset rsme=RMSE", "no metric `rsme`; expected one of rmse; did you mean"),
         ("--metric rmse --preset rmse", "--preset rmse: expected NAME="),
         ("--metric rmse --rated iiw:x", "`iiw` has no rated pairs"),
         ("--metric rmse --canvas mnist --size 60 60", "a canvas of 56x56 pixels"),

@@ -123,6 +123,7 @@ def test_groups_of_a_control_are_exchanged_as_a_whole(inside, tmp_path):
         ),
         (f"{NORM} --concept red=gray", "--concept: two sources are named `red`"),
         (f"{NORM} --concept gray=", "--concept gray=: expected NAME=SOURCE"),
+        (f"{NORM} --concept gray=no", "--concept gray=no: photographs: a folder of pictures has no sets"),
         (f"{RED} --target own.py:rid", "a function `rid` in the file; did you mean `red`?"),
         (f"{NORM} --groups pairs.csv", "--groups: neither a --control nor its concept"),
     ],

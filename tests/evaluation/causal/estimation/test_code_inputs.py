@@ -103,6 +103,7 @@ def test_a_constant_column_is_one_class():
         (torch.rand(0, 2), {"bins": 2}, "`bins` must be 2 to 0"),
         (torch.tensor([[0.0], [torch.nan]]), {"bins": 2}, "`values` must be finite"),
         (torch.rand(6, 2), {"categorical": [2]}, "`categorical` must list columns from 0 to 1, got 2"),
+        (torch.rand(6, 2), {"categorical": [-1]}, "`categorical` must list columns from 0 to 1, got -1"),
         (torch.rand(6, 2), {"rule": "widht"}, "`rule` must be one of: width, quantile; got widht"),
         (torch.rand(6), {}, r"expected `values` \[samples, columns\], got \[6\]"),
     ],
