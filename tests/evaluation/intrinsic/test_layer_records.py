@@ -277,7 +277,6 @@ def test_faults_are_one_line(rows) -> None:
         "expected albedo, shading and residual of an image in one size": lambda: score(
             "layer", rows("reconstruction"), tall, layer="reconstruction"
         ),
-        "the name is that of a control": lambda: evaluate("depth", rows("depth"), {"constant": looked_up()}),
     }.items():
         with refused(message):
             call()

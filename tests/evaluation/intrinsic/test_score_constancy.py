@@ -52,8 +52,6 @@ def test_scores_are_those_of_the_metrics_beside_controls(lit) -> None:
         assert gray == pytest.approx((0, 1), abs=1e-9)
     assert min(results["gray"].columns["c_mat"]) > 0.01
     assert results["gray"].about.settings["controls"] == ["gray", "constant"]
-    with refused("model `gray`: the name is that of a control; give another name"):
-        evaluate("constancy", lit, {"gray": constant_shading})
 
 
 def test_rows_of_a_group_with_other_colours_are_another_scene(lit, scene_items, memory_view) -> None:

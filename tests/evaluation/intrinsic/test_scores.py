@@ -183,8 +183,3 @@ def test_predictions_of_another_size_are_resized_and_noted(decomposed, memory_vi
         text = "files: 1 of 1 predictions had another size than their image and were resized"
         assert found.details.get("notes", []) == ([] if name == "same" else [text])
         assert (found.failed, found.score == 0) == ((), name == "same")
-    (tmp_path / "wide").mkdir()
-    wide = np.ones((3, 24, 45), np.float32)
-    np.savez(tmp_path / "wide" / "row-0.npz", reflectance=wide, shading=wide)
-    with refused(r"expected the proportions of its image, \[24, 30\], got \[24, 45\]"):
-        evaluate("lmse", view, {"files": open_predictions(tmp_path / "wide")})

@@ -124,18 +124,11 @@ def test_some_photographs_and_the_command(whole, tmp_path):
 def test_damaged_layouts_are_refused(raid):
     with refused("`split`: RAID has one set of images; leave it out"):
         evaluate("raid", raid, ["rmse"], split="test")
-    with refused("`distances of mine` must be at least 0, got -1"):
-        scored(raid, mine=lambda one, _: -1 + 0 * one[:, 0, 0, 0])
     moved = raid / "rot" / "rot_img_02_level_03.png"
     gray(moved, 100, side=5)
     with refused(r"rot_img_02_level_03\.png: expected the 4x4 pixels of its reference, got 5x5"):
-        scored(raid)
-    moved.unlink()
-    with refused(r"rot_img_02_level_03\.png is missing; get it from https"):
         scored(raid)
     lines = (raid / "responses.csv").read_text().splitlines()
     (raid / "responses.csv").write_text("\n".join(lines[:-1]))
     with refused("rotation: expected levels 1 to 10 of each image, once, got 69 responses of 7 images"):
         scored(raid)
-    with refused("nowhere is missing; get it from https"):
-        scored("nowhere")

@@ -81,8 +81,6 @@ def test_other_regimes_run(network, given, regime):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"layer": "head"}, "^layer `head` is not in the model"),
-        ({"epochs": 0}, "^`epochs`: expected at least 1, got 0"),
         ({"weight": -1.0}, "^`weight`: expected at least 0, got -1"),
         ({"mode": "forget"}, "mode"),
         ({"probed": "loss"}, "probed"),

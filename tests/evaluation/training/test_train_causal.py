@@ -152,7 +152,6 @@ def test_labels_move_the_encoder_alone(squares) -> None:
         ("beta-vae", {"beta": -1}, {}, "`beta`: expected at least 0, got -1"),
         ("dip-vae-i", {"beta": 1}, {}, "dip-vae-i has no such weight; expected lambda_od, lambda_d"),
         ("beta-vae", {"supervision": 1}, {}, "`supervision`: beta-vae has no such weight; expected beta"),
-        ("beta-vae", {"batch_size": 1}, {}, "`batch_size`: expected at least 2, got 1"),
         ("ss-beta-vae", {"labelled": 25}, {}, "at least 25 training images to label, got 24; label fewer"),
         ("ss-beta-vae", {"codes": 1}, {}, "a code for each of the factors colour, side, got 1; give more"),
         ("ada-gvae", {}, {"rows": [0, 3]}, "share some factors and differ in others, found 0 in 256 draws"),
