@@ -155,7 +155,7 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory, render_recipe):
+def work(tmp_path_factory, run_script, render_recipe):
     """Render the recipe with assets of the user into ``frames``."""
     folder = tmp_path_factory.mktemp("open")
     for name in ("materials", "scenes", "textures/plain"):
@@ -164,7 +164,7 @@ def work(tmp_path_factory, render_recipe):
     for path in ("textures/plain/halves.png", "scenes/lawn.png"):
         Image.fromarray(np.repeat(halves, 20, 0)).save(folder / path)
     (folder / "scenes" / "lamp.ies").write_text(PROFILE)
-    subprocess.run([sys.executable, "-c", MAKE_ASSETS, str(folder)], check=True, timeout=200)
+    run_script(MAKE_ASSETS, folder)
     kinds = ", ".join(f"{kind}: {kind}" for kind in ("materials", "scenes", "textures"))
     render_recipe(folder, f"{RECIPE}assets: {{{kinds}}}\n")
     return folder
