@@ -1,6 +1,7 @@
 """Named ways to compare two images: alignment of the values, colour space, and size."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
@@ -8,7 +9,6 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from candlelight.evaluation.catalogue.intrinsic_options import Alignment, Filter, Space
-from candlelight.evaluation.intrinsic.image_errors import rescaled
 from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     check_masked,
@@ -20,6 +20,7 @@ from candlelight.evaluation.views.image_tensors import encode
 from candlelight.loaders.check_choice import check_choice
 
 GAMMA = 2.2
+LEAST_WEIGHT = 1e-6  # smaller weights of a resized mask are rounding
 
 
 def align(
@@ -58,25 +59,53 @@ def align(
         >>> align(3 * target - 1, target, torch.ones(1, 1, 3), "scale-shift").flatten().float()
         tensor([1., 2., 4.])
     """
+    return fit_alignment(prediction, target, mask, how)(masked_double(prediction, mask))
+
+
+class FittedAlignment(NamedTuple):
+    """The alignment ``a (p - c) + b`` of each prediction, with ``c`` of 0 or the mean of the prediction."""
+
+    scale: Float64[Tensor, "batch channels 1 1"]
+    centre: Float64[Tensor, "batch 1 1 1"]
+    shift: Float64[Tensor, "batch 1 1 1"]
+
+    def __call__(
+        self, prediction: Float64[Tensor, "batch channels height width"]
+    ) -> Float64[Tensor, "batch channels height width"]:
+        """Align the predictions, or parts of them."""
+        return self.scale * (prediction - self.centre) + self.shift
+
+
+def fit_alignment(
+    prediction: Float[Tensor, "batch channels height width"],
+    target: Float[Tensor, "batch channels height width"],
+    mask: PixelMask,
+    how: Alignment,
+) -> FittedAlignment:
+    """Fit the alignment of `align`, which has the same arguments and errors.
+
+    Example:
+        >>> target = torch.tensor([1.0, 2.0, 4.0]).reshape(1, 1, 1, 3)
+        >>> fit_alignment(2 * target, target, torch.ones(1, 1, 3), "median").scale.item()
+        0.5
+    """
     check_choice("how", how, Alignment)
     check_masked(prediction, target, mask, "batch channels height width")
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
+    none = torch.zeros_like(predicted[:, :1, :1, :1])
     if how == "none":
-        return predicted
-    if how == "scale":
-        return rescaled(predicted, true, mask, 0.0)
-    if how == "per-channel":
-        parts = zip(torch.split(predicted, 1, 1), torch.split(true, 1, 1), strict=True)
-        return torch.cat([rescaled(one, other, mask, 0.0) for one, other in parts], 1)
+        return FittedAlignment(none + 1, none, none)
     if how == "median":
-        medians = [_median(values, mask) for values in (predicted, true)]
-        return _quotient(medians[1], medians[0])[:, None, None, None] * predicted
-    means = [mean_weighted(values, mask)[:, None, None, None] for values in (predicted, true)]
-    one, other = (
-        masked_double(values - mean, mask) for values, mean in zip((predicted, true), means, strict=True)
-    )
-    slope = _quotient(*(weighted(one * part, mask).sum((1, 2, 3), keepdim=True) for part in (other, one)))
-    return slope * one + means[1]
+        medians = [_median(values, mask)[:, None, None, None] for values in (true, predicted)]
+        return FittedAlignment(_quotient(*medians), none, none)
+    means = [none, none]
+    if how == "scale-shift":
+        means = [mean_weighted(values, mask)[:, None, None, None] for values in (predicted, true)]
+    pairs = zip((predicted, true), means, strict=True)
+    one, other = (masked_double(values - mean, mask) for values, mean in pairs)
+    axes = (2, 3) if how == "per-channel" else (1, 2, 3)
+    cross, energy = (weighted(one * part, mask).sum(axes, keepdim=True) for part in (other, one))
+    return FittedAlignment(_quotient(cross, energy), *means)
 
 
 def _quotient(dividend: Tensor, divisor: Tensor) -> Tensor:
@@ -183,7 +212,8 @@ def resize_masked(
         how: as of `resize`.
 
     Returns:
-        Weighted means of the values inside the mask (0 without weight), and the weights.
+        Weighted means of the values inside the mask (0 without weight), and the weights; those up to `LEAST_WEIGHT`
+        are 0.
 
     Example:
         >>> values, mask = torch.tensor([[[[3.0, torch.nan]]]]), torch.tensor([[[1.0, 0.0]]])
@@ -191,5 +221,6 @@ def resize_masked(
         [3.0, 0.5]
     """
     weights = resize(mask.double()[:, None], size, how).clamp(0, 1)
+    weights = weights.masked_fill(weights <= LEAST_WEIGHT, 0)
     sums = resize(weighted(masked_double(values, mask), mask), size, how)
-    return _quotient(sums, weights.expand_as(sums)), weights[:, 0]
+    return torch.where(weights > 0, sums / weights, 0.0), weights[:, 0]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -18,11 +18,11 @@ from candlelight.evaluation.catalogue.intrinsic_options import (
     ScoredLayer,
 )
 from candlelight.evaluation.catalogue.record import Better, Evaluation, Reading
-from candlelight.evaluation.intrinsic.alignment import align, in_space, resize, resize_masked
+from candlelight.evaluation.intrinsic.alignment import fit_alignment, in_space, resize, resize_masked
 from candlelight.evaluation.intrinsic.image_errors import mae, mse, psnr
 from candlelight.evaluation.intrinsic.layer_scores import depth_errors, normal_errors
 from candlelight.evaluation.intrinsic.lpips import LPIPS, open_lpips
-from candlelight.evaluation.intrinsic.masked import PixelMask, chunk_length
+from candlelight.evaluation.intrinsic.masked import LARGEST, PixelMask, chunk_length
 from candlelight.evaluation.intrinsic.ssim import ssim
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.model_outputs import LAYER_CHANNELS, PREDICTED_LAYERS, layer_name
@@ -102,7 +102,8 @@ def _predict(named: NamedModel, ids: Sequence[str], batch: LayerBatch, device: s
     given = named, ids, batch.image, batch.mask, device
     if batch.layer == "reconstruction":
         return predict_layers(*given, PREDICTED_LAYERS, ("residual",))
-    return predict_layers(*given, (layer_name(batch.layer),))
+    found = predict_layers(*given, (layer_name(batch.layer),))
+    return found._replace(control=named.model is constant_layers)
 
 
 def _zeros(batch: LayerBatch) -> PredictedLayers:
@@ -130,19 +131,19 @@ def _measure(
     """Score each image, and each of its parts, in the size and after the alignment of the options."""
     if batch.layer != options.layer:
         raise InputError(f"expected rows of the layer {options.layer}, got {batch.layer}; give its `layer`")
+    if predicted.control and isinstance(options, NormalsOptions):
+        options = replace(options, axes="opencv")
     made: dict[str, list[Tensor]] = {}
     every = [_scored(row, batch.layer) for row in predicted.rows]
     for rows in _alike(every):
-        mask = batch.mask[rows]
-        given, true, weights = _fitted(torch.stack(every[rows]), batch.truth[rows], mask, options)
-        if hasattr(options, "align"):
-            given = align(given, true, weights, options.align)
-        shares = {"": weights}
-        for name, part in batch.parts.items():
-            share = resize((part[rows] & mask)[:, None].double(), weights.shape[1:], options.filter)
-            shares[f" of {name}"] = share[:, 0].clamp(0, 1)
+        mask, fit, stacked = batch.mask[rows], None, torch.stack(every[rows])
+        shares = {"": mask, **{f" of {name}": part[rows] & mask for name, part in batch.parts.items()}}
         for of, share in shares.items():
-            for column, values in scores(given, true, share, options).items():
+            given, true, weights = _fitted(stacked, batch.truth[rows], share, options)
+            if hasattr(options, "align"):
+                fit = fit or fit_alignment(given, true, weights, options.align)  # of the whole image
+                given = fit(given).clamp(-LARGEST, LARGEST)
+            for column, values in scores(given, true, weights, options).items():
                 made.setdefault(f"{column}{of}", []).append(values)
     return {name: torch.cat(columns) for name, columns in made.items()}
 
@@ -173,7 +174,9 @@ def _fitted(given: Tensor, true: Tensor, mask: Tensor, options: Options) -> tupl
             f"give {argument('resize')} prediction"
         )
     check_proportions(given.shape[2:], whole, options.layer)
-    return resize_masked(given, given.isfinite().all(1), size, options.filter)[0], target, weights
+    near = resize(mask.double()[:, None], given.shape[2:], "area")[:, 0].clamp(0, 1)
+    finite = near.masked_fill(~given.isfinite().all(1), 0)
+    return resize_masked(given, finite, size, options.filter)[0], target, weights
 
 
 def _image_scores(

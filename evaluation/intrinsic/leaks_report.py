@@ -79,15 +79,20 @@ def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     """
     name = run.data.ids[0]
     grids = on_device(stack_grids([run.data[0]]), run.device)
-    rows = {name: ("image", grids.image[0, 0], "image", grids.image[0, :, 0])}
+    rows = {name: {"image in all lights": grids.image[0, 0], "image in all paints": grids.image[0, :, 0]}}
+    lacking = {name: ""}
     for model in results:
         found = decompose_grids(run.scored[model], [name], grids, run.device)
-        rows[model] = "reflectance", found.reflectance[0, 0], "shading", found.shading[0, :, 0]
+        layers = {"reflectance": found.reflectance[0, 0], "shading": found.shading[0, :, 0]}
+        bad = {layer: lost for layer, lost in zip(layers, found.lost[0].tolist(), strict=True) if lost}
+        bad |= {layer: False for layer, some in layers.items() if bool(some.isnan().all())}
+        lacking[model] = "".join(f"; {layer} {'failed' if lost else 'is missing'}" for layer, lost in bad.items())
+        ways = zip(layers.items(), ("lights", "paints"), strict=True)
+        rows[model] = {f"{layer} in all {way}": some for (layer, some), way in ways if layer not in bad}
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
-    for label, (left, lit, right, painted) in rows.items():
-        shown = {f"{left} in all lights": lit, f"{right} in all paints": painted}
+    for label, shown in rows.items():
         pictures = (png_picture(_row(some), f"{text}, {label}.", text) for text, some in shown.items())
-        blocks.append(PicturesBlock(tuple(pictures), label))
+        blocks.append(PicturesBlock(tuple(pictures), f"{label}{lacking[label]}"))
     return blocks
 
 

@@ -251,11 +251,13 @@ class PredictedLayers(NamedTuple):
         rows: the layers of each image by name, [channels, height, width], on the device.
         failed: rows whose prediction failed, because it is missing or not finite inside the mask; 0 there.
         resized: rows whose prediction has another size than the image.
+        control: whether they are of a control, which is in the axes of the truth whatever those of models.
     """
 
     rows: tuple[dict[str, Float[Tensor, "channels height width"]], ...]
     failed: Bool[Tensor, " batch"]
     resized: Bool[Tensor, " batch"]
+    control: bool = False
 
 
 def predict_layers(
