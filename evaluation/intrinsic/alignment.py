@@ -212,8 +212,8 @@ def resize_masked(
         how: as of `resize`.
 
     Returns:
-        Weighted means of the values inside the mask (0 without weight), and the weights; those up to `LEAST_WEIGHT`
-        are 0.
+        Weighted means of the values inside the mask (0 without weight), and the weights, which are 0 up to
+        `LEAST_WEIGHT`.
 
     Example:
         >>> values, mask = torch.tensor([[[[3.0, torch.nan]]]]), torch.tensor([[[1.0, 0.0]]])

@@ -86,7 +86,8 @@ def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
         layers = {"reflectance": found.reflectance[0, 0], "shading": found.shading[0, :, 0]}
         bad = {layer: lost for layer, lost in zip(layers, found.lost[0].tolist(), strict=True) if lost}
         bad |= {layer: False for layer, some in layers.items() if bool(some.isnan().all())}
-        lacking[model] = "".join(f"; {layer} {'failed' if lost else 'is missing'}" for layer, lost in bad.items())
+        told = {layer: "failed" if lost else "is missing" for layer, lost in bad.items()}
+        lacking[model] = "".join(f"; {layer} {word}" for layer, word in told.items())
         ways = zip(layers.items(), ("lights", "paints"), strict=True)
         rows[model] = {f"{layer} in all {way}": some for (layer, some), way in ways if layer not in bad}
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
