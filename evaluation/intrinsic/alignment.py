@@ -39,7 +39,7 @@ def align(
     median        ``a = median(t) / median(p)``, weighted, over all pixels and channels, ``b = 0``
     ============= ===========================================================================================
 
-    ``a`` is 0 where its divisor is.
+    ``a`` is 0 where the divisor of least squares is, and 1 where the median of the prediction is 0.
 
     Args:
         prediction: scene-linear values, or depth.
@@ -97,7 +97,8 @@ def fit_alignment(
         return FittedAlignment(none + 1, none, none)
     if how == "median":
         medians = [_median(values, mask)[:, None, None, None] for values in (true, predicted)]
-        return FittedAlignment(_quotient(*medians), none, none)
+        ratio = _quotient(*medians).masked_fill(medians[1] == 0, 1)
+        return FittedAlignment(ratio, none, none)
     means = [none, none]
     if how == "scale-shift":
         means = [mean_weighted(values, mask)[:, None, None, None] for values in (predicted, true)]

@@ -23,7 +23,7 @@ from candlelight.evaluation.intrinsic.image_errors import mae, mse, psnr
 from candlelight.evaluation.intrinsic.layer_scores import depth_errors, normal_errors
 from candlelight.evaluation.intrinsic.lpips import LPIPS, open_lpips
 from candlelight.evaluation.intrinsic.masked import LARGEST, PixelMask, chunk_length
-from candlelight.evaluation.intrinsic.ssim import ssim
+from candlelight.evaluation.intrinsic.ssim import SSIM_WINDOW, ssim
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.model_outputs import LAYER_CHANNELS, PREDICTED_LAYERS, layer_name
 from candlelight.evaluation.run.named_models import PredictedLayers, check_proportions, predict_layers
@@ -187,8 +187,9 @@ def _image_scores(
         "mae": mae(*pair),
         "rmse": mse(*pair).sqrt(),
         "psnr": psnr(*pair, options.peak),
-        "ssim": ssim(*pair, options.peak),
     }
+    small = min(mask.shape[1:]) < SSIM_WINDOW
+    found["ssim"] = torch.full_like(found["mae"], torch.nan) if small else ssim(*pair, options.peak)
     if options.lpips is not None:
         one, other = (values.expand(-1, 3, -1, -1) for values in pair[:2])
         found["lpips"] = _lpips(options.lpips, given.device)(one, other, mask)

@@ -85,7 +85,9 @@ def _identify(
         label = f"{model.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(model.folder)
         if views:
             match_ids(model.ids, scored_ids, known_ids, missing, label)
-        return NamedModel(_files(name, model), model, "linear")
+        identity = _files(name, model)
+        held = replace(model, missing=missing) if isinstance(model, Predictions) else model
+        return NamedModel(identity, held, "linear")
     if isinstance(model, np.ndarray | Tensor):
         model = codes_of_array(name, model)
     if isinstance(model, Codes):
@@ -332,7 +334,7 @@ def _look_up(
     resized = torch.zeros(len(ids), dtype=torch.bool, device=image.device)
     for row, name in enumerate(ids):
         one = image[row : row + 1]
-        if name not in named.model.files:
+        if named.model.fails(name, layers):
             zeros = {layer: torch.zeros_like(one[:, : LAYER_CHANNELS[layer][0]]) for layer in layers}
             *parts, failed = check(zeros, one, named.identity.name, None)
             found.append((*parts, ~failed))

@@ -299,6 +299,26 @@ def test_files_have_the_scores_of_the_model_and_other_sizes_are_resized(rows, la
         score("layer", rows("albedo"), open_predictions(tmp_path / "small"))
 
 
+def test_an_id_without_a_file_of_the_layer_fails_if_the_caller_says_so(rows, tmp_path: Path) -> None:
+    view = rows("depth")
+    for row, name in enumerate(view.ids):
+        for layer in ("depth", "roughness")[: 1 if name == "row-1" else 2]:
+            (tmp_path / layer).mkdir(exist_ok=True)
+            np.save(tmp_path / layer / f"{name}.npy", TRUTH[row][layer].numpy())
+    files = open_predictions(tmp_path)
+    assert score("depth", view, files, missing="fail").failed == ()
+    with refused(r"`row-1`: roughness: expected a file for each id, there is none; .* \(`missing` fail\)"):
+        score("layer", rows("roughness"), files, layer="roughness")
+    assert score("layer", rows("roughness"), files, layer="roughness", missing="fail").failed == ("row-1",)
+
+
+def test_images_smaller_than_a_window_have_no_ssim(rows) -> None:
+    for size in ("1", "8"):
+        result = score("layer", rows("albedo"), looked_up(), resize=size)
+        assert max(result.columns["mae_albedo"]) < 1e-6
+        assert np.isnan(result.columns["ssim_albedo"]).all()
+
+
 def test_faults_are_one_line(rows) -> None:
     tall = looked_up(albedo=lambda values: values[..., :10])
     for message, call in {
