@@ -313,3 +313,16 @@ def test_scores_on_both_folds_of_sintel_are_the_mean_of_the_folds(own_data, tmp_
     assert "some scenes are in neither fold; give --split folds, train or test" in refusal(
         *words[:2], f"sintel:{tmp_path}", *words[3:], "--split", "all"
     )
+
+
+@pytest.mark.parametrize(("layer", "channel"), [("roughness", 0), ("metallic", 1)])
+def test_materials_of_interiorverse_are_scored(own_data, tmp_path, made, layer, channel) -> None:
+    text, _ = own_data("interiorverse")
+    for number, name in enumerate(made.INTERIORVERSE):
+        values = made.interiorverse_layers(number)["material"][..., channel]
+        write_layer(tmp_path / "files", "exr", layer, name, values)
+    words = "--layer", layer, "--predictions", tmp_path / "files", "--split", "test"
+    run("evaluate", "layer", text, *words, "--out", tmp_path / "result.json")
+    found, control = read_results(tmp_path / "result.json")
+    assert (found.score, found.scores[f"ssim_{layer}"].value) == (0, 1)
+    assert control.score > 0.2
