@@ -1,7 +1,6 @@
 """Named ways to compare two images: alignment of the values, colour space, and size."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
@@ -28,6 +27,7 @@ def align(
     target: Float[Tensor, "batch channels height width"],
     mask: PixelMask,
     how: Alignment,
+    values: Float[Tensor, "batch channels height width"] | None = None,
 ) -> Float64[Tensor, "batch channels height width"]:
     """Align each prediction with its target: ``a p + b``, where the mask counts.
 
@@ -46,9 +46,10 @@ def align(
         target: ground truth.
         mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
         how: the way.
+        values: other values, such as of a part of the prediction, that are changed in place of it.
 
     Returns:
-        The aligned predictions; values outside the mask mean nothing.
+        The aligned predictions or values; those outside the mask mean nothing.
 
     Raises:
         InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], or there is no
@@ -59,54 +60,23 @@ def align(
         >>> align(3 * target - 1, target, torch.ones(1, 1, 3), "scale-shift").flatten().float()
         tensor([1., 2., 4.])
     """
-    return fit_alignment(prediction, target, mask, how)(masked_double(prediction, mask))
-
-
-class FittedAlignment(NamedTuple):
-    """The alignment ``a (p - c) + b`` of each prediction, with ``c`` of 0 or the mean of the prediction."""
-
-    scale: Float64[Tensor, "batch channels 1 1"]
-    centre: Float64[Tensor, "batch 1 1 1"]
-    shift: Float64[Tensor, "batch 1 1 1"]
-
-    def __call__(
-        self, prediction: Float64[Tensor, "batch channels height width"]
-    ) -> Float64[Tensor, "batch channels height width"]:
-        """Align the predictions, or parts of them."""
-        return self.scale * (prediction - self.centre) + self.shift
-
-
-def fit_alignment(
-    prediction: Float[Tensor, "batch channels height width"],
-    target: Float[Tensor, "batch channels height width"],
-    mask: PixelMask,
-    how: Alignment,
-) -> FittedAlignment:
-    """Fit the alignment of `align`, which has the same arguments and errors.
-
-    Example:
-        >>> target = torch.tensor([1.0, 2.0, 4.0]).reshape(1, 1, 1, 3)
-        >>> fit_alignment(2 * target, target, torch.ones(1, 1, 3), "median").scale.item()
-        0.5
-    """
     check_choice("how", how, Alignment)
     check_masked(prediction, target, mask, "batch channels height width")
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
-    none = torch.zeros_like(predicted[:, :1, :1, :1])
+    changed = predicted if values is None else values.double()
     if how == "none":
-        return FittedAlignment(none + 1, none, none)
+        return changed
     if how == "median":
-        medians = [_median(values, mask)[:, None, None, None] for values in (true, predicted)]
-        ratio = _quotient(*medians).masked_fill(medians[1] == 0, 1)
-        return FittedAlignment(ratio, none, none)
-    means = [none, none]
+        given, wanted = (_median(some, mask)[:, None, None, None] for some in (predicted, true))
+        return _quotient(wanted, given).masked_fill(given == 0, 1) * changed
+    means = [torch.zeros_like(predicted[:, :1, :1, :1])] * 2
     if how == "scale-shift":
-        means = [mean_weighted(values, mask)[:, None, None, None] for values in (predicted, true)]
+        means = [mean_weighted(some, mask)[:, None, None, None] for some in (predicted, true)]
     pairs = zip((predicted, true), means, strict=True)
-    one, other = (masked_double(values - mean, mask) for values, mean in pairs)
+    one, other = (masked_double(some - mean, mask) for some, mean in pairs)
     axes = (2, 3) if how == "per-channel" else (1, 2, 3)
-    cross, energy = (weighted(one * part, mask).sum(axes, keepdim=True) for part in (other, one))
-    return FittedAlignment(_quotient(cross, energy), *means)
+    slope = _quotient(*(weighted(one * some, mask).sum(axes, keepdim=True) for some in (other, one)))
+    return slope * (changed - means[0]) + means[1]
 
 
 def _quotient(dividend: Tensor, divisor: Tensor) -> Tensor:

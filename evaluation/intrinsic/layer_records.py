@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -18,7 +18,7 @@ from candlelight.evaluation.catalogue.intrinsic_options import (
     ScoredLayer,
 )
 from candlelight.evaluation.catalogue.record import Better, Evaluation, Reading
-from candlelight.evaluation.intrinsic.alignment import fit_alignment, in_space, resize, resize_masked
+from candlelight.evaluation.intrinsic.alignment import align, in_space, resize, resize_masked
 from candlelight.evaluation.intrinsic.image_errors import mae, mse, psnr
 from candlelight.evaluation.intrinsic.layer_scores import depth_errors, normal_errors
 from candlelight.evaluation.intrinsic.lpips import LPIPS, open_lpips
@@ -131,21 +131,41 @@ def _measure(
     """Score each image, and each of its parts, in the size and after the alignment of the options."""
     if batch.layer != options.layer:
         raise InputError(f"expected rows of the layer {options.layer}, got {batch.layer}; give its `layer`")
-    if predicted.control and isinstance(options, NormalsOptions):
-        options = replace(options, axes="opencv")
     made: dict[str, list[Tensor]] = {}
-    every = [_scored(row, batch.layer) for row in predicted.rows]
-    for rows in _alike(every):
-        mask, fit, stacked = batch.mask[rows], None, torch.stack(every[rows])
-        shares = {"": mask, **{f" of {name}": part[rows] & mask for name, part in batch.parts.items()}}
-        for of, share in shares.items():
-            given, true, weights = _fitted(stacked, batch.truth[rows], share, options)
-            if hasattr(options, "align"):
-                fit = fit or fit_alignment(given, true, weights, options.align)  # of the whole image
-                given = fit(given).clamp(-LARGEST, LARGEST)
-            for column, values in scores(given, true, weights, options).items():
+    for part in ("", *batch.parts):
+        of = part and f" of {part}"
+        for _, *compared in compared_layers(predicted, batch, options, part):
+            for column, values in scores(*compared, options).items():
                 made.setdefault(f"{column}{of}", []).append(values)
     return {name: torch.cat(columns) for name, columns in made.items()}
+
+
+def compared_layers(
+    predicted: PredictedLayers, batch: LayerBatch, options: Any, part: str = ""
+) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+    """Bring predictions and truth to the size, alignment and axes in which they are scored.
+
+    Args:
+        predicted: predictions.
+        batch: the truth.
+        options: of the record.
+        part: name of the part whose pixels alone are read, after the alignment of the whole; empty for all.
+
+    Returns:
+        Neighbouring rows of the batch, their predictions, truths and weights of pixels.
+    """
+    every = [_scored(row, batch.layer) for row in predicted.rows]
+    for rows in _alike(every):
+        given, mask = torch.stack(every[rows]), batch.mask[rows]
+        if getattr(options, "axes", "opencv") == "opengl" and not predicted.control:
+            given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
+        whole = some = _fitted(given, batch.truth[rows], mask, options)
+        if part:
+            some = _fitted(given, batch.truth[rows], batch.parts[part][rows] & mask, options)
+        given, true, weights = some
+        if hasattr(options, "align"):
+            given = align(*whole, options.align, given).clamp(-LARGEST, LARGEST)
+        yield rows, given, true, weights
 
 
 def _alike(rows: Sequence[Tensor]) -> Iterator[slice]:
@@ -201,11 +221,7 @@ def _lpips(place: str, device: torch.device) -> LPIPS:
     return open_lpips(place, device)[0]
 
 
-def _normal_scores(
-    given: Tensor, true: Tensor, mask: PixelMask, options: NormalsOptions
-) -> dict[str, Tensor]:
-    if options.axes == "opengl":
-        given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
+def _normal_scores(given: Tensor, true: Tensor, mask: PixelMask, _: NormalsOptions) -> dict[str, Tensor]:
     return vars(normal_errors(given, true, mask))
 
 

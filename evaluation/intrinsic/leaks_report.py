@@ -80,20 +80,23 @@ def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     name = run.data.ids[0]
     grids = on_device(stack_grids([run.data[0]]), run.device)
     rows = {name: {"image in all lights": grids.image[0, 0], "image in all paints": grids.image[0, :, 0]}}
-    lacking = {name: ""}
     for model in results:
         found = decompose_grids(run.scored[model], [name], grids, run.device)
-        layers = {"reflectance": found.reflectance[0, 0], "shading": found.shading[0, :, 0]}
-        bad = {layer: lost for layer, lost in zip(layers, found.lost[0].tolist(), strict=True) if lost}
-        bad |= {layer: False for layer, some in layers.items() if bool(some.isnan().all())}
-        told = {layer: "failed" if lost else "is missing" for layer, lost in bad.items()}
-        lacking[model] = "".join(f"; {layer} {word}" for layer, word in told.items())
-        ways = zip(layers.items(), ("lights", "paints"), strict=True)
-        rows[model] = {f"{layer} in all {way}": some for (layer, some), way in ways if layer not in bad}
+        label, shown = model, {}
+        parts = (
+            ("reflectance", "lights", found.reflectance[0, 0]),
+            ("shading", "paints", found.shading[0, :, 0]),
+        )
+        for (layer, way, some), lost in zip(parts, found.lost[0].tolist(), strict=True):
+            if lost or bool(some.isnan().all()):
+                label += f"; {layer} {'failed' if lost else 'is missing'}"
+            else:
+                shown[f"{layer} in all {way}"] = some
+        rows[label] = shown
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
     for label, shown in rows.items():
         pictures = (png_picture(_row(some), f"{text}, {label}.", text) for text, some in shown.items())
-        blocks.append(PicturesBlock(tuple(pictures), f"{label}{lacking[label]}"))
+        blocks.append(PicturesBlock(tuple(pictures), label))
     return blocks
 
 

@@ -143,9 +143,8 @@ def _result(
     failed: tuple[str, ...],
 ) -> Result:
     columns = {name: tuple(row.tolist()) for name, row in zip(record.columns, values, strict=True)}
-    average, parts = cast(DecompositionRule, record.rule).average, tuple(view.groups)
-    if average == "folds":
-        parts = _folds(view)
+    average = cast(DecompositionRule, record.rule).average
+    parts = _folds(view) if average == "folds" else view.groups
     if average == "arithmetic" or (average == "folds" and len(set(parts)) == 1):
         ranges = {name: protocol_ranges(name) for name in columns}
         return MeanResult(about, tuple(view.ids), tuple(view.groups), columns, failed, ranges=ranges)
@@ -189,11 +188,8 @@ def _averages(
             return math.nan
         if average == "geometric":
             return float(geometric_mean(torch.from_numpy(column[known])))
-        if average == "folds":
-            of = numbers[known]
-            return float(np.mean([column[known[of == fold]].mean() for fold in np.unique(of)]))
-        # Rows weigh 1 / the size of their group, so a group that is drawn twice counts twice.
-        sizes = np.bincount(numbers[~np.isnan(column)])
+        # Rows weigh 1 / the size of their group, so a group that is drawn twice counts twice; folds do not.
+        sizes = np.bincount(numbers[known if average == "folds" else ~np.isnan(column)])
         return float(np.average(column[known], weights=1 / sizes[numbers[known]]))
 
     def statistic(rows: Int[ndarray, " drawn"]) -> dict[str, float]:
