@@ -134,8 +134,8 @@ def _measure(
     made: dict[str, list[Tensor]] = {}
     for part in ("", *batch.parts):
         of = part and f" of {part}"
-        for _, *compared in compared_layers(predicted, batch, options, part):
-            for column, values in scores(*compared, options).items():
+        for _, given, true, weights in compared_layers(predicted, batch, options, part):
+            for column, values in scores(given, true, weights, options).items():
                 made.setdefault(f"{column}{of}", []).append(values)
     return {name: torch.cat(columns) for name, columns in made.items()}
 

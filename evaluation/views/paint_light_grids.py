@@ -68,7 +68,8 @@ def _grids(named: FrameRows, read: Callable[[int], DecomposedImage], options: An
 def _view(frames: ChosenRows[DecomposedImage], grids: Sequence[_Grid]) -> PaintLightGrids:
     of = frames.named
     shown = [row for grid in grids for rows in grid.rows for row in rows]
-    numbers, ids, groups = (tuple(some[row] for row in shown) for some in (of.numbers, of.ids, of.groups))
+    numbers = tuple(of.numbers[row] for row in shown)
+    ids, groups = (tuple(some[row] for row in shown) for some in (of.ids, of.groups))
     scored = replace(frames, named=replace(of, numbers=numbers, ids=ids, groups=groups))
     rows = name_items(frames.identity, grids)
     return PaintLightGrids(rows, lambda number: _stack(frames, grids[number]), (scored,))
