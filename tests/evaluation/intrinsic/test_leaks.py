@@ -1,6 +1,7 @@
 """Leaks of light and paint over grids: shares of variance, planted leaks, failures, and frames."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -114,6 +115,21 @@ def test_planted_leaks_lie_at_their_places(grids):
             if name != "image":
                 wanted = leak**2 * of_paint / (of_light + leak**2 * of_paint)
                 assert columns["paint_in_shading"] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_black_shadows_do_not_decide_on_the_planted_leaks(memory_view):
+    """A pixel of black had a log of minus infinity, and R S^0.1 ten times the share of R S^0.1 without it."""
+    one = grid(0)
+    shading = one.shading.clone()
+    shading[:, 1, :, 0, 0] = 0
+    found = evaluate("leaks", memory_view([replace(one, shading=shading)]), ["constant-shading"], floor=1e-9)
+    means = shading.mean((2, 3, 4), keepdim=True)
+    for leak in (0.1, 0.5, 1):
+        made = one.reflectance * shading.maximum(1e-3 * means) ** leak
+        wanted = variance_shares(made[None], MASK, 1e-9)
+        share = found[f"leak {100 * leak:.0f} %"].score
+        assert share == pytest.approx(float(wanted.light), rel=1e-3)
+    assert found["leak 10 %"].score < found["leak 50 %"].score / 10
 
 
 def test_noise_is_interaction_and_no_leak():
