@@ -120,8 +120,9 @@ class ConstancyOptions:
 class LeaksOptions:
     """Measure how much light leaks into reflectance and how much paint into shading, over grids of both.
 
-    DATA has every paint of a scene under every light, as the recipe paints-and-lights renders them. The
-    controls are made of the truth, with leaks and noise of known size (docs/leaks.md).
+    DATA has every paint of a scene under every light, as the recipe paints-and-lights renders them: a grid of
+    images, which --rows and --limit count. The controls are made of the truth, with leaks and noise of known
+    size (docs/leaks.md).
 
     \b
     candlelight evaluate leaks paints-and-lights --model retinex --model weiss --report leaks.html

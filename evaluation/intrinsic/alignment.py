@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from candlelight.evaluation.catalogue.intrinsic_options import Alignment, Filter, Space
-from candlelight.evaluation.intrinsic.image_errors import rescaled
 from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     check_masked,
@@ -20,6 +19,7 @@ from candlelight.evaluation.views.image_tensors import encode
 from candlelight.loaders.check_choice import check_choice
 
 GAMMA = 2.2
+LEAST_WEIGHT = 1e-6  # smaller weights of a resized mask are rounding
 
 
 def align(
@@ -27,6 +27,7 @@ def align(
     target: Float[Tensor, "batch channels height width"],
     mask: PixelMask,
     how: Alignment,
+    values: Float[Tensor, "batch channels height width"] | None = None,
 ) -> Float64[Tensor, "batch channels height width"]:
     """Align each prediction with its target: ``a p + b``, where the mask counts.
 
@@ -38,16 +39,17 @@ def align(
     median        ``a = median(t) / median(p)``, weighted, over all pixels and channels, ``b = 0``
     ============= ===========================================================================================
 
-    ``a`` is 0 where its divisor is.
+    ``a`` is 0 where the divisor of least squares is, and 1 where the median of the prediction is 0.
 
     Args:
         prediction: scene-linear values, or depth.
         target: ground truth.
         mask: weight of each pixel, in [0, 1]. Pixels of weight 0 are never read.
         how: the way.
+        values: other values, such as of a part of the prediction, that are changed in place of it.
 
     Returns:
-        The aligned predictions; values outside the mask mean nothing.
+        The aligned predictions or values; those outside the mask mean nothing.
 
     Raises:
         InputError: the shapes do not agree, the mask is neither boolean nor weights in [0, 1], or there is no
@@ -61,22 +63,20 @@ def align(
     check_choice("how", how, Alignment)
     check_masked(prediction, target, mask, "batch channels height width")
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
+    changed = predicted if values is None else values.double()
     if how == "none":
-        return predicted
-    if how == "scale":
-        return rescaled(predicted, true, mask, 0.0)
-    if how == "per-channel":
-        parts = zip(torch.split(predicted, 1, 1), torch.split(true, 1, 1), strict=True)
-        return torch.cat([rescaled(one, other, mask, 0.0) for one, other in parts], 1)
+        return changed
     if how == "median":
-        medians = [_median(values, mask) for values in (predicted, true)]
-        return _quotient(medians[1], medians[0])[:, None, None, None] * predicted
-    means = [mean_weighted(values, mask)[:, None, None, None] for values in (predicted, true)]
-    one, other = (
-        masked_double(values - mean, mask) for values, mean in zip((predicted, true), means, strict=True)
-    )
-    slope = _quotient(*(weighted(one * part, mask).sum((1, 2, 3), keepdim=True) for part in (other, one)))
-    return slope * one + means[1]
+        given, wanted = (_median(some, mask)[:, None, None, None] for some in (predicted, true))
+        return _quotient(wanted, given).masked_fill(given == 0, 1) * changed
+    means = [torch.zeros_like(predicted[:, :1, :1, :1])] * 2
+    if how == "scale-shift":
+        means = [mean_weighted(some, mask)[:, None, None, None] for some in (predicted, true)]
+    pairs = zip((predicted, true), means, strict=True)
+    one, other = (masked_double(some - mean, mask) for some, mean in pairs)
+    axes = (2, 3) if how == "per-channel" else (1, 2, 3)
+    slope = _quotient(*(weighted(one * some, mask).sum(axes, keepdim=True) for some in (other, one)))
+    return slope * (changed - means[0]) + means[1]
 
 
 def _quotient(dividend: Tensor, divisor: Tensor) -> Tensor:
@@ -183,7 +183,8 @@ def resize_masked(
         how: as of `resize`.
 
     Returns:
-        Weighted means of the values inside the mask (0 without weight), and the weights.
+        Weighted means of the values inside the mask (0 without weight), and the weights, which are 0 up to
+        `LEAST_WEIGHT`.
 
     Example:
         >>> values, mask = torch.tensor([[[[3.0, torch.nan]]]]), torch.tensor([[[1.0, 0.0]]])
@@ -191,5 +192,6 @@ def resize_masked(
         [3.0, 0.5]
     """
     weights = resize(mask.double()[:, None], size, how).clamp(0, 1)
+    weights = weights.masked_fill(weights <= LEAST_WEIGHT, 0)
     sums = resize(weighted(masked_double(values, mask), mask), size, how)
-    return _quotient(sums, weights.expand_as(sums)), weights[:, 0]
+    return torch.where(weights > 0, sums / weights, 0.0), weights[:, 0]

@@ -43,7 +43,7 @@ def material_variation(prediction: _Scenes, align: bool = True) -> Float[Tensor,
         (tensor([0.]), tensor([0.5000]))
     """
     values, usable = _checked(prediction)
-    gray = (_aligned(values) if align else _scaled_as_one(values)).mean(3)
+    gray = _aligned(values, (2, 3) if align else (1, 2, 3)).mean(3)
     variation = _variance(gray, 1).sqrt() / gray.mean(1).clamp(min=_FLOOR)
     if align and prediction.shape[2] < 2:
         usable = torch.zeros_like(usable)
@@ -129,15 +129,10 @@ def _checked(
 
 
 def _aligned(
-    values: Float64[Tensor, "batch lights materials 3"],
+    values: Float64[Tensor, "batch lights materials 3"], axes: tuple[int, ...] = (2, 3)
 ) -> Float64[Tensor, "batch lights materials 3"]:
-    return values / values.mean((2, 3), keepdim=True)
-
-
-def _scaled_as_one(
-    values: Float64[Tensor, "batch lights materials 3"],
-) -> Float64[Tensor, "batch lights materials 3"]:
-    return values / values.mean((1, 2, 3), keepdim=True)
+    """Divide by the mean: of each light, or of ``axes``."""
+    return values / values.mean(axes, keepdim=True)
 
 
 def _chroma(

@@ -22,8 +22,8 @@ from candlelight.evaluation.intrinsic.alignment import align, in_space, resize, 
 from candlelight.evaluation.intrinsic.image_errors import mae, mse, psnr
 from candlelight.evaluation.intrinsic.layer_scores import depth_errors, normal_errors
 from candlelight.evaluation.intrinsic.lpips import LPIPS, open_lpips
-from candlelight.evaluation.intrinsic.masked import PixelMask, chunk_length
-from candlelight.evaluation.intrinsic.ssim import ssim
+from candlelight.evaluation.intrinsic.masked import LARGEST, PixelMask, chunk_length
+from candlelight.evaluation.intrinsic.ssim import SSIM_WINDOW, ssim
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.model_outputs import LAYER_CHANNELS, PREDICTED_LAYERS, layer_name
 from candlelight.evaluation.run.named_models import PredictedLayers, check_proportions, predict_layers
@@ -102,7 +102,8 @@ def _predict(named: NamedModel, ids: Sequence[str], batch: LayerBatch, device: s
     given = named, ids, batch.image, batch.mask, device
     if batch.layer == "reconstruction":
         return predict_layers(*given, PREDICTED_LAYERS, ("residual",))
-    return predict_layers(*given, (layer_name(batch.layer),))
+    found = predict_layers(*given, (layer_name(batch.layer),))
+    return found._replace(control=named.model is constant_layers)
 
 
 def _zeros(batch: LayerBatch) -> PredictedLayers:
@@ -131,20 +132,40 @@ def _measure(
     if batch.layer != options.layer:
         raise InputError(f"expected rows of the layer {options.layer}, got {batch.layer}; give its `layer`")
     made: dict[str, list[Tensor]] = {}
-    every = [_scored(row, batch.layer) for row in predicted.rows]
-    for rows in _alike(every):
-        mask = batch.mask[rows]
-        given, true, weights = _fitted(torch.stack(every[rows]), batch.truth[rows], mask, options)
-        if hasattr(options, "align"):
-            given = align(given, true, weights, options.align)
-        shares = {"": weights}
-        for name, part in batch.parts.items():
-            share = resize((part[rows] & mask)[:, None].double(), weights.shape[1:], options.filter)
-            shares[f" of {name}"] = share[:, 0].clamp(0, 1)
-        for of, share in shares.items():
-            for column, values in scores(given, true, share, options).items():
+    for part in ("", *batch.parts):
+        of = part and f" of {part}"
+        for _, given, true, weights in compared_layers(predicted, batch, options, part):
+            for column, values in scores(given, true, weights, options).items():
                 made.setdefault(f"{column}{of}", []).append(values)
     return {name: torch.cat(columns) for name, columns in made.items()}
+
+
+def compared_layers(
+    predicted: PredictedLayers, batch: LayerBatch, options: Any, part: str = ""
+) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+    """Bring predictions and truth to the size, alignment and axes in which they are scored.
+
+    Args:
+        predicted: predictions.
+        batch: the truth.
+        options: of the record.
+        part: name of the part whose pixels alone are read, after the alignment of the whole; empty for all.
+
+    Returns:
+        Neighbouring rows of the batch, their predictions, truths and weights of pixels.
+    """
+    every = [_scored(row, batch.layer) for row in predicted.rows]
+    for rows in _alike(every):
+        given, mask = torch.stack(every[rows]), batch.mask[rows]
+        if getattr(options, "axes", "opencv") == "opengl" and not predicted.control:
+            given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
+        whole = some = _fitted(given, batch.truth[rows], mask, options)
+        if part:
+            some = _fitted(given, batch.truth[rows], batch.parts[part][rows] & mask, options)
+        given, true, weights = some
+        if hasattr(options, "align"):
+            given = align(*whole, options.align, given).clamp(-LARGEST, LARGEST)
+        yield rows, given, true, weights
 
 
 def _alike(rows: Sequence[Tensor]) -> Iterator[slice]:
@@ -173,7 +194,9 @@ def _fitted(given: Tensor, true: Tensor, mask: Tensor, options: Options) -> tupl
             f"give {argument('resize')} prediction"
         )
     check_proportions(given.shape[2:], whole, options.layer)
-    return resize_masked(given, given.isfinite().all(1), size, options.filter)[0], target, weights
+    near = resize(mask.double()[:, None], given.shape[2:], "area")[:, 0].clamp(0, 1)
+    finite = near.masked_fill(~given.isfinite().all(1), 0)
+    return resize_masked(given, finite, size, options.filter)[0], target, weights
 
 
 def _image_scores(
@@ -184,8 +207,9 @@ def _image_scores(
         "mae": mae(*pair),
         "rmse": mse(*pair).sqrt(),
         "psnr": psnr(*pair, options.peak),
-        "ssim": ssim(*pair, options.peak),
     }
+    small = min(mask.shape[1:]) < SSIM_WINDOW
+    found["ssim"] = torch.full_like(found["mae"], torch.nan) if small else ssim(*pair, options.peak)
     if options.lpips is not None:
         one, other = (values.expand(-1, 3, -1, -1) for values in pair[:2])
         found["lpips"] = _lpips(options.lpips, given.device)(one, other, mask)
@@ -197,11 +221,7 @@ def _lpips(place: str, device: torch.device) -> LPIPS:
     return open_lpips(place, device)[0]
 
 
-def _normal_scores(
-    given: Tensor, true: Tensor, mask: PixelMask, options: NormalsOptions
-) -> dict[str, Tensor]:
-    if options.axes == "opengl":
-        given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
+def _normal_scores(given: Tensor, true: Tensor, mask: PixelMask, _: NormalsOptions) -> dict[str, Tensor]:
     return vars(normal_errors(given, true, mask))
 
 

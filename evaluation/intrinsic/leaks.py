@@ -24,6 +24,7 @@ from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError
 
+DARKEST = 1e-3  # share of the mean of an image to which the truth of the controls is raised
 LEAST_VARIANCE = 1e-10  # of log values; smaller is the rounding of a constant prediction
 
 
@@ -156,7 +157,9 @@ def _decompose_grid(named: NamedModel, name: str, grids: _Grids, row: int, devic
     image, truth = grids.image[row], (grids.reflectance[row], grids.shading[row])
     if isinstance(named.model, PlantedFault):
         none = torch.zeros(2, dtype=torch.bool, device=image.device)
-        return (*named.model(*truth, name), none, none[0], none[0])
+        means = [layer[..., grids.mask[row]].mean((2, 3))[..., None, None, None] for layer in truth]
+        lit = (layer.maximum(DARKEST * mean) for layer, mean in zip(truth, means, strict=True))
+        return (*named.model(*lit, name), none, none[0], none[0])
     surfaces, lights = (truth[0].flatten(0, 1) > 0).any(1), None
     if has_parameter(named.model, "lights"):
         lights = image[:, None].expand(-1, image.shape[1], *image.shape[1:]).flatten(0, 1)

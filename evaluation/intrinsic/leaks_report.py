@@ -79,13 +79,22 @@ def leak_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     """
     name = run.data.ids[0]
     grids = on_device(stack_grids([run.data[0]]), run.device)
-    rows = {name: ("image", grids.image[0, 0], "image", grids.image[0, :, 0])}
+    rows = {name: {"image in all lights": grids.image[0, 0], "image in all paints": grids.image[0, :, 0]}}
     for model in results:
         found = decompose_grids(run.scored[model], [name], grids, run.device)
-        rows[model] = "reflectance", found.reflectance[0, 0], "shading", found.shading[0, :, 0]
+        label, shown = model, {}
+        parts = (
+            ("reflectance", "lights", found.reflectance[0, 0]),
+            ("shading", "paints", found.shading[0, :, 0]),
+        )
+        for (layer, way, some), lost in zip(parts, found.lost[0].tolist(), strict=True):
+            if lost or bool(some.isnan().all()):
+                label += f"; {layer} {'failed' if lost else 'is missing'}"
+            else:
+                shown[f"{layer} in all {way}"] = some
+        rows[label] = shown
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
-    for label, (left, lit, right, painted) in rows.items():
-        shown = {f"{left} in all lights": lit, f"{right} in all paints": painted}
+    for label, shown in rows.items():
         pictures = (png_picture(_row(some), f"{text}, {label}.", text) for text, some in shown.items())
         blocks.append(PicturesBlock(tuple(pictures), label))
     return blocks

@@ -70,10 +70,7 @@ def lmse(
         (tensor([1.]), tensor([0.]))
     """
     check_masked(prediction, target, mask, "batch height width")
-    step = max(1, window // 2) if step is None else step
-    height, width = prediction.shape[1:]
-    check_windows(height, width, window, step)
-    return score_samples(partial(_errors, window=window, step=step, floor=floor), prediction, target, mask)
+    return lmse_chrislib_rgb(prediction, target, mask, window, step, floor)
 
 
 def lmse_score(
@@ -110,13 +107,9 @@ def lmse_score(
         tensor([0.])
     """
     axes = "batch 3 height width"
-    check_shapes(
-        reflectance=(reflectance, axes),
-        shading=(shading, axes),
-        true_reflectance=(true_reflectance, axes),
-        true_shading=(true_shading, axes),
-        mask=(mask, "batch height width"),
-    )
+    true = {"true_reflectance": (true_reflectance, axes), "true_shading": (true_shading, axes)}
+    given = {"reflectance": (reflectance, axes), "shading": (shading, axes)}
+    check_shapes(**given, **true, mask=(mask, "batch height width"))
     shading_error = lmse(gray(shading), gray(true_shading), mask, floor=floor)
     return 0.5 * shading_error + 0.5 * lmse(gray(reflectance), gray(true_reflectance), mask, floor=floor)
 
@@ -133,18 +126,6 @@ def gray(image: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "
     """
     check_shapes(image=(image, "batch channels height width"))
     return image.mean(1, dtype=result_dtype(image))
-
-
-def _errors(
-    prediction: Float[Tensor, "batch height width"],
-    target: Float[Tensor, "batch height width"],
-    mask: PixelMask,
-    window: int,
-    step: int,
-    floor: float,
-) -> Float64[Tensor, " batch"]:
-    sums, is_usable = window_sums(prediction.unsqueeze(1), target.unsqueeze(1), mask, window, step)
-    return window_error(sums.squeeze(2), floor).masked_fill(~is_usable, torch.nan)
 
 
 # The program divides by the energy or by this, MATLAB's eps, if that is larger. The result is the same for
@@ -230,13 +211,9 @@ def lmse_barron_score(
         tensor([0.])
     """
     axes = "batch *channels height width"
-    check_shapes(
-        reflectance=(reflectance, axes),
-        shading=(shading, axes),
-        true_reflectance=(true_reflectance, axes),
-        true_shading=(true_shading, axes),
-        mask=(mask, "batch height width"),
-    )
+    true = {"true_reflectance": (true_reflectance, axes), "true_shading": (true_shading, axes)}
+    given = {"reflectance": (reflectance, axes), "shading": (shading, axes)}
+    check_shapes(**given, **true, mask=(mask, "batch height width"))
     shading_error = lmse_barron(shading, true_shading, mask, floor)
     return 0.5 * shading_error + 0.5 * lmse_barron(reflectance, true_reflectance, mask, floor)
 

@@ -12,7 +12,7 @@ from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 # Larger values count as infinite, because their squares, or sums of squares, may overflow float64.
-_LARGEST = torch.finfo(torch.float32).max
+LARGEST = torch.finfo(torch.float32).max
 
 PixelMask = Bool[Tensor, "batch height width"] | Float[Tensor, "batch height width"]
 ErrorFunction = Callable[[Tensor, Tensor, Tensor], Tensor]  # prediction, target, mask -> error of each sample
@@ -237,7 +237,7 @@ def is_finite(values: Float64[Tensor, "batch *channels height width"]) -> Bool[T
     largest = values.abs().flatten(1)
     if largest.shape[1] == 0:
         return torch.ones(len(values), dtype=torch.bool, device=values.device)
-    return largest.amax(1) <= _LARGEST
+    return largest.amax(1) <= LARGEST
 
 
 def _per_channel(mask: PixelMask, values: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ from candlelight.loaders.public.hypersim import cut_off, tone_map
 
 _ALONE = ("reflectance",)
 Reads = Literal["decompositions", "comparisons", "labels", "regions"]
-Average = Literal["arithmetic", "geometric", "groups"]
+Average = Literal["arithmetic", "geometric", "groups", "folds"]
 
 NEVER_COMPARE = (
     "Numbers of two protocols are never comparable, even if both are called LMSE, PSNR or WHDR: the same "
@@ -73,8 +73,8 @@ class DecompositionRule:
         prepare: makes the image that a model is shown, and the truth that it is compared with; None for the
             rows as they are.
         prepared: layouts whose reader has prepared the rows already.
-        average: mean over rows: "arithmetic"; "geometric"; or "groups", the arithmetic mean of the means of
-            the groups.
+        average: mean over rows: "arithmetic"; "geometric"; "groups", the arithmetic mean of the means of the
+            groups; or "folds", that of the means of the two folds of MPI-Sintel, and "arithmetic" elsewhere.
         layers: predicted layers that are scored.
     """
 
@@ -574,6 +574,7 @@ def _encode(linear: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
 
 _GAMMA_POWER = 0.4545  # of the programs of CGIntrinsics and BigTime, for 1/2.2
 _MEAN = "arithmetic, over images"
+_FOLDS = "arithmetic, over the images of a fold, then over the two folds"
 
 JUDGEMENT_RECORDS = (
     EvaluationProtocol(
@@ -792,38 +793,39 @@ _RECORDS = (
     ),
     EvaluationProtocol(
         name="sintel",
-        version=1,
+        version=2,
         reads="decompositions",
         better="lower",
         columns=_SINTEL_COLUMNS,
-        rule=DecompositionRule(sintel_values),
-        files="MPI-Sintel: scene split of 450 test frames (`--split test`) and its reverse "
-        "(`--split train`), averaged; papers also take 400 frames without defects, image splits, and crops",
+        rule=DecompositionRule(sintel_values, average="folds"),
+        files="MPI-Sintel: scene split of 450 test frames (`--split test`) and its reverse of 440 "
+        "(`--split train`), both in `--split folds`; papers also take 400 frames without defects, image "
+        "splits, and crops",
         colour_space="stored 8-bit values, here sRGB clipped to [0, 1], of prediction and truth",
         scale="si-MSE, DSSIM: one for the image; si-LMSE: one for each window; cut at 1, but for DSSIM",
         mask="none on MPI-Sintel as released; that of the data elsewhere",
         resize="none",
         window="si-LMSE: a tenth of the longer side, half of that apart, cut off at the edge, mean over "
         "windows; SSIM 11x11, wholly in the image",
-        mean=f"{_MEAN}; mean of reflectance and shading",
+        mean=f"{_FOLDS}; mean of reflectance and shading",
         source="Chen and Koltun, ICCV 2013; Narihira et al., ICCV 2015; Fan et al., CVPR 2018 (MATLAB)",
         left_out="Another program of theirs searches the scale of the best SSIM.",
     ),
     EvaluationProtocol(
         name="sintel-crefnet",
-        version=1,
+        version=2,
         reads="decompositions",
         better="lower",
         columns=_SINTEL_COLUMNS,
-        rule=DecompositionRule(crefnet_values),
+        rule=DecompositionRule(crefnet_values, average="folds"),
         files="MPI-Sintel: scene split of 400 test frames without defects (`--split test-nodefect`) and its "
-        "reverse (`--split train-nodefect`)",
+        "reverse of 390 (`--split train-nodefect`), both in `--split folds-nodefect`",
         colour_space="truth: stored 8-bit values, here sRGB; prediction: sRGB clipped to [0, 1], not rounded",
         scale="as `sintel`, not cut at 1; DSSIM: the scale of a search for the best SSIM",
         mask="that of the files",
         resize="none",
         window="as `sintel`, with further windows at the edges; windows outside the mask count as perfect",
-        mean=_MEAN,
+        mean=_FOLDS,
         source="Luo et al., CRefNet, TVCG 2024 (solver/metrics_intrinsic_images.py)",
         left_out="The program scores reflectance or shading in a run; the mean of both is ours.",
     ),

@@ -40,6 +40,7 @@ from candlelight.evaluation.run.result import MeanResult, Provenance, Result, St
 from candlelight.evaluation.views import DecomposedImage, Decompositions
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.public.sintel import SINTEL_SPLITS
 
 ALL = "all"
 _PAGE = "candlelight.evaluation.intrinsic.protocol_report:PROTOCOLS_PAGE"
@@ -143,13 +144,22 @@ def _result(
 ) -> Result:
     columns = {name: tuple(row.tolist()) for name, row in zip(record.columns, values, strict=True)}
     average = cast(DecompositionRule, record.rule).average
-    if average == "arithmetic":
+    parts = _folds(view) if average == "folds" else view.groups
+    if average == "arithmetic" or (average == "folds" and len(set(parts)) == 1):
         ranges = {name: protocol_ranges(name) for name in columns}
         return MeanResult(about, tuple(view.ids), tuple(view.groups), columns, failed, ranges=ranges)
-    statistic = _averages(record.columns, values, average, view.groups)
+    statistic = _averages(record.columns, values, average, parts)
     scores, replicates = resampled_interval(statistic, view.groups, seed=0)
     details = {"ids": view.ids, "columns": columns}
     return StatisticResult(about, scores, replicates, distinct_groups(view.groups), failed, details)
+
+
+def _folds(view: Decompositions) -> tuple[str, ...]:
+    """Name the fold of each row of MPI-Sintel; other data are one fold."""
+    if view.identity.layout != "sintel":
+        return ("",) * len(view.ids)
+    fold_of = {scene: fold for fold in ("train", "test") for scene in SINTEL_SPLITS[fold]}
+    return tuple(fold_of.get(name.partition("/")[0], "neither") for name in view.ids)
 
 
 def protocol_ranges(column: str) -> tuple[float, float]:
@@ -167,10 +177,10 @@ def _averages(
     names: Sequence[str],
     values: Float[ndarray, "columns rows"],
     average: Average,
-    groups: Sequence[str],
+    parts: Sequence[str],
 ) -> Callable[[Int[ndarray, " rows"]], dict[str, float]]:
     """Make the statistic of drawn rows: the mean of each column over rows where it is defined."""
-    numbers = group_numbers(groups)
+    numbers = group_numbers(parts)
 
     def mean(column: Float[ndarray, " rows"], rows: Int[ndarray, " drawn"]) -> float:
         known = rows[~np.isnan(column[rows])]
@@ -178,8 +188,8 @@ def _averages(
             return math.nan
         if average == "geometric":
             return float(geometric_mean(torch.from_numpy(column[known])))
-        # Rows weigh 1 / the size of their group, so a group that is drawn twice counts twice.
-        sizes = np.bincount(numbers[~np.isnan(column)])
+        # Rows weigh 1 / the size of their group, so a group that is drawn twice counts twice; folds do not.
+        sizes = np.bincount(numbers[known if average == "folds" else ~np.isnan(column)])
         return float(np.average(column[known], weights=1 / sizes[numbers[known]]))
 
     def statistic(rows: Int[ndarray, " drawn"]) -> dict[str, float]:
@@ -353,6 +363,8 @@ def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) 
         found = any(view[row].regions.any() for row in range(len(view)))
         return None if found else "the data have no regions of one material"
     rule = cast(DecompositionRule, record.rule)
+    if rule.average == "folds" and "neither" in _folds(view):
+        return "some scenes are in neither fold; give --split folds, train or test"
     if "shading" in rule.layers and not len(first.shading):
         return f"{view.identity.name} has no true shading"
     prepared = prepared_view(record, view)[0]

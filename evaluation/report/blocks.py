@@ -167,7 +167,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
         >>> scores_table("Scores", [one]).rows
-        (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
+        (('vae', '0.500 (0.400\xa0to\xa00.600)'),)
     """
     columns = [_column(result) for result in results]
     names = list(dict.fromkeys(name for column in columns for name in column))
@@ -194,12 +194,12 @@ def with_interval(score: Score) -> str:
 
     Example:
         >>> with_interval(Score(0.5, 0.4, 0.6))
-        '0.500 (0.40\xa0to\xa00.60)'
+        '0.500 (0.400\xa0to\xa00.600)'
     """
     if math.isnan(score.low):
         return number(score.value)
     # The interval is not broken: on a phone it moves below the value.
-    return f"{number(score.value)} " + unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
+    return f"{number(score.value)} " + unbroken(f"({number(score.low)} to {number(score.high)})")
 
 
 def unbroken(text: str) -> str:

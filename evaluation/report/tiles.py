@@ -89,7 +89,9 @@ def outline(pixels: Pixels, mask: Bool[ndarray, "height width"]) -> None:
     pixels[mask & _dilate(~np.pad(mask, 1))[1:-1, 1:-1]] = 255
 
 
-def join_horizontally(left: Pixels, right: Pixels) -> UInt8[ndarray, "height columns 3"]:
+def join_horizontally(
+    left: Pixels, right: UInt8[ndarray, "height other_width 3"]
+) -> UInt8[ndarray, "height columns 3"]:
     """Join two tiles of equal height side by side, with a gray gap.
 
     Example:

@@ -284,7 +284,7 @@ def read_layer(path: Path, name: str, png: Curve | None) -> Float32[ndarray, "*s
     """
     kind = path.suffix.lower()
     if kind == ".exr":
-        return read_exr(path, PublicSource("the program that wrote it"))
+        return read_exr(path, PublicSource("the program that wrote it"), lone=True)
     if kind == ".png":
         return srgb_to_linear(read_png(path)) if png == "srgb" else read_png(path)
     array = read_npy(path) if kind == ".npy" else read_npz(path, name)[0]

@@ -98,7 +98,8 @@ class Comparison:
         if self.networks:
             verdict = f"{verdict}; {self.networks}"
         arrow = {"lower": " ↓", "higher": " ↑"}.get(self.better, "")
-        return f"{verdict}\n{self.column}{arrow}: {one} - {other} = {value:+.3g} ({interval}, {self.counted})"
+        told = "undefined" if math.isnan(value) else f"{value:+.3g}"
+        return f"{verdict}\n{self.column}{arrow}: {one} - {other} = {told} ({interval}, {self.counted})"
 
 
 def compare(first: Result, second: Result, column: str | None = None) -> Comparison:

@@ -85,7 +85,9 @@ def _identify(
         label = f"{model.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(model.folder)
         if views:
             match_ids(model.ids, scored_ids, known_ids, missing, label)
-        return NamedModel(_files(name, model), model, "linear")
+        identity = _files(name, model)
+        held = replace(model, missing=missing) if isinstance(model, Predictions) else model
+        return NamedModel(identity, held, "linear")
     if isinstance(model, np.ndarray | Tensor):
         model = codes_of_array(name, model)
     if isinstance(model, Codes):
@@ -251,11 +253,13 @@ class PredictedLayers(NamedTuple):
         rows: the layers of each image by name, [channels, height, width], on the device.
         failed: rows whose prediction failed, because it is missing or not finite inside the mask; 0 there.
         resized: rows whose prediction has another size than the image.
+        control: whether they are of a control, which is in the axes of the truth whatever those of models.
     """
 
     rows: tuple[dict[str, Float[Tensor, "channels height width"]], ...]
     failed: Bool[Tensor, " batch"]
     resized: Bool[Tensor, " batch"]
+    control: bool = False
 
 
 def predict_layers(
@@ -330,7 +334,7 @@ def _look_up(
     resized = torch.zeros(len(ids), dtype=torch.bool, device=image.device)
     for row, name in enumerate(ids):
         one = image[row : row + 1]
-        if name not in named.model.files:
+        if named.model.fails(name, layers):
             zeros = {layer: torch.zeros_like(one[:, : LAYER_CHANNELS[layer][0]]) for layer in layers}
             *parts, failed = check(zeros, one, named.identity.name, None)
             found.append((*parts, ~failed))

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,16 +41,35 @@ class Predictions:
         folder: folder of the files.
         files: by id, the files of its layers by name, or one npz file of all of them under "".
         png: transfer curve of the pixels of PNG files of colours.
+        missing: "fail" counts an id as failed that lacks a file of a layer which other ids have.
     """
 
     folder: Path
     files: Mapping[str, Mapping[str, Path]]
     png: Curve | None
+    missing: MissingResults | None = field(default="error", kw_only=True)
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
         """Names of the files below the folder, without their suffix."""
         return tuple(self.files)
+
+    @cached_property
+    def layers(self) -> frozenset[str]:
+        """Layers of which there is a file of their own, of any id."""
+        return frozenset(layer for files in self.files.values() for layer in files if layer)
+
+    def fails(self, name: str, layers: Sequence[str]) -> bool:
+        """Tell whether an id counts as failed, because a file is missing.
+
+        Args:
+            name: id of an image.
+            layers: the layers that are read.
+        """
+        files = self.files.get(name)
+        if files is None or "" in files or self.missing != "fail":
+            return files is None
+        return not self.layers.intersection(layers) <= files.keys()
 
     def read(
         self, name: str, layers: Sequence[str] = PREDICTED_LAYERS
@@ -65,8 +84,8 @@ class Predictions:
             The layers by name, scene-linear; gray ones have one channel.
 
         Raises:
-            InputError: the id is unknown, a file is damaged, holds no floating-point image, or is missing
-                where other ids have one of that layer.
+            InputError: the id is unknown; a file is damaged, holds no floating-point image, or is missing
+                where other ids have one of that layer; or ``png`` is None and a colour is a PNG file.
         """
         files, found = _known(self.files, name, self.folder), {}
         if whole := files.get(""):
@@ -75,12 +94,17 @@ class Predictions:
             path, array = (whole, stored.get(layer)) if whole else (files.get(layer), layer)
             where = f"{self.folder}: `{name}`: {layer}"
             if path is None or array is None:
-                if path is None and any(layer in other for other in self.files.values()):
-                    raise InputError(f"{where}: expected a file for each id, there is none; add it")
+                if path is None and layer in self.layers:
+                    cure = f"add it, or count it as failed ({argument('missing')} fail)"
+                    raise InputError(f"{where}: expected a file for each id, there is none; {cure}")
                 continue
             picture = path.suffix.lower() == ".png"
+            if picture and layer in _COLOURS and self.png is None:
+                raise InputError(f"{path}: name the colour space of PNG: {argument('png')} srgb or linear")
             values = read_layer(path, array, self.png if layer in _COLOURS else "linear")
             values = 2 * values - 1 if picture and layer == "normal" else values
+            if LAYER_CHANNELS[layer] == (1,) and (picture or path.suffix.lower() == ".exr"):
+                values = _one_channel(values)
             found[layer] = channels_first(values, sorted(LAYER_CHANNELS[layer]), where)
         return found
 
@@ -216,8 +240,7 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
             or residual.
 
     Raises:
-        InputError: the folder does not exist, holds no such file, has both ``albedo`` and ``reflectance``, or
-            has PNG files of colours and ``png`` is None.
+        InputError: the folder does not exist, holds no such file, or has both ``albedo`` and ``reflectance``.
     """
     folder = _folder(folder)
     if png is not None:
@@ -229,8 +252,6 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
     for name in found:
         for one, path in list_files(folder / name, (".npy", ".exr", ".png")).items():
             files.setdefault(one, {})[layer_name(name)] = path
-            if path.suffix.lower() == ".png" and png is None and layer_name(name) in _COLOURS:
-                raise InputError(f"{path}: name the colour space of PNG: {argument('png')} srgb or linear")
     if not found:
         files = {name: {"": path} for name, path in list_files(folder, (".npz",)).items()}
     return Predictions(folder, files, png)
@@ -308,6 +329,13 @@ def _codes(path: Path, codes: Any, ids: list[str] | None) -> Codes:
         raise InputError(f"{path}: expected {len(codes)} different ids, got {len(set(ids))} in {len(ids)}")
     numbers = torch.from_numpy(np.ascontiguousarray(codes, np.float64))
     return Codes(path, None if ids is None else tuple(ids), numbers)
+
+
+def _one_channel(values: Float32[np.ndarray, "*shape"]) -> Float32[np.ndarray, "*given"]:
+    """Take one channel of a gray picture whose three are equal."""
+    gray = values[..., :1]
+    same = values.ndim == 3 and np.array_equal(values, np.broadcast_to(gray, values.shape), equal_nan=True)
+    return gray if same else values
 
 
 _File = TypeVar("_File")

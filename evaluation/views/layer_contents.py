@@ -139,6 +139,9 @@ LAYER_CONTENT = Content(
     _layers_of,
     options=LayerOptions,
     only={"leave_edges": (FRAMES,), "by": (FRAMES,)},
+    arguments=lambda layout, options: (
+        {"material": options.layer in ("roughness", "metallic")} if layout == "interiorverse" else {}
+    ),
     frame=_layer_of_frame,
     public=_layer_of_public,
     view=_layer_view,

@@ -156,6 +156,8 @@ class Content:
         public: reads one row of public data.
         frame: reads one row of frames; None if ``public`` does.
         view: makes a view of the rows, a function that reads one row, and the options.
+        choose: chooses items of a view of all rows by the request's ``rows`` and ``limit``; None if these
+            choose rows of the reader.
         open: opens data in another way, of the request, the parsed text and the options; returns None for
             data that are opened in the usual way.
     """
@@ -170,6 +172,7 @@ class Content:
     public: Callable[[NamedRows, Any, int], Any] | None = None
     frame: Callable[[NamedRows, Any, int], Any] | None = None
     view: Callable[[Any, Any, Any], Any] = lambda named, read, options: ChosenRows(named, read)
+    choose: Callable[[Any, Request], Any] | None = None
     open: Callable[[Request, Any, Any], Any] | None = None
 
 

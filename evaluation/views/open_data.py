@@ -1,6 +1,6 @@
 """Open data as one of its contents: the one function that opens PATH, LAYOUT:PATH, hf:NAME or a reader."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -98,7 +98,8 @@ def open_data(
     scenes or objects of public data.
 
     ``moved`` and ``counterfactuals`` read all sets of frames that have the content where no set is named;
-    ``limit`` counts the scenes of each transform, and the originals of each set.
+    ``limit`` counts the scenes of each transform, and the originals of each set. ``rows`` and ``limit`` of
+    ``grids`` count grids.
 
     Args:
         kind: the content.
@@ -147,9 +148,11 @@ lights, image, leave_edges, shading; did you mean `lights`?
     if content.open is not None and (view := content.open(request, text, chosen)) is not None:
         return view
     _check_only(request, layout, content, chosen)
-    named = _name_rows(request, text, layout, content, chosen)
+    whole = request if content.choose is None else replace(request, rows=None, limit=None)
+    named = _name_rows(whole, text, layout, content, chosen)
     read: Any = (layout == FRAMES and content.frame) or content.public
-    return content.view(named, partial(read, named, chosen), chosen)
+    view = content.view(named, partial(read, named, chosen), chosen)
+    return view if content.choose is None else content.choose(view, request)
 
 
 def open_secondary(kind: ContentKind, data: Any, text: str, **options: Any) -> Any:

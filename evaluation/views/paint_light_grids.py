@@ -1,6 +1,6 @@
 """Grids of rendered images: every paint of a scene under every light, with the true decomposition."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -8,7 +8,13 @@ from jaxtyping import Bool, Float32
 
 from candlelight.evaluation.views.concept_sets import find_varies, same_view
 from candlelight.evaluation.views.intrinsic_contents import DECOMPOSITION_CONTENT
-from candlelight.evaluation.views.named_rows import ChosenRows, FrameRows, name_items
+from candlelight.evaluation.views.named_rows import (
+    ChosenRows,
+    FrameRows,
+    Request,
+    choose_rows,
+    name_items,
+)
 from candlelight.evaluation.views.view_types import ConceptSet, DecomposedImage, Tensor
 from candlelight.loaders.errors import InputError, argument
 
@@ -50,12 +56,23 @@ class PaintLightGrids(ChosenRows[PaintLightGrid]):
 
     views: tuple[ChosenRows[DecomposedImage], ...]
 
+    def chosen(self, request: Request) -> "PaintLightGrids":
+        """Choose grids by ``rows`` and ``limit`` of a request, and of the frames those of the grids alone."""
+        return _view(self.views[0], [self.named.reader[number] for number in choose_rows(len(self), request)])
+
 
 def _grids(named: FrameRows, read: Callable[[int], DecomposedImage], options: Any) -> PaintLightGrids:
-    frames = DECOMPOSITION_CONTENT.view(named, read, options)
-    grids = _find_grids(named)
+    return _view(DECOMPOSITION_CONTENT.view(named, read, options), _find_grids(named))
+
+
+def _view(frames: ChosenRows[DecomposedImage], grids: Sequence[_Grid]) -> PaintLightGrids:
+    of = frames.named
+    shown = [row for grid in grids for rows in grid.rows for row in rows]
+    numbers = tuple(of.numbers[row] for row in shown)
+    ids, groups = (tuple(some[row] for row in shown) for some in (of.ids, of.groups))
+    scored = replace(frames, named=replace(of, numbers=numbers, ids=ids, groups=groups))
     rows = name_items(frames.identity, grids)
-    return PaintLightGrids(rows, lambda number: _stack(frames, grids[number]), (frames,))
+    return PaintLightGrids(rows, lambda number: _stack(frames, grids[number]), (scored,))
 
 
 def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
@@ -126,5 +143,11 @@ def _stack(frames: ChosenRows[DecomposedImage], grid: _Grid) -> PaintLightGrid:
 
 
 GRIDS = replace(
-    DECOMPOSITION_CONTENT, noun="grids of paints and lights", layouts=(), only={}, public=None, view=_grids
+    DECOMPOSITION_CONTENT,
+    noun="grids of paints and lights",
+    layouts=(),
+    only={},
+    public=None,
+    view=_grids,
+    choose=PaintLightGrids.chosen,
 )

@@ -14,7 +14,7 @@ from candlelight.loaders.public.public_files import PublicSource
 _MAX_VALUES = 4 * MAX_PIXELS
 
 
-def read_exr(path: Path, source: PublicSource) -> Float32[ndarray, "height width 3"]:
+def read_exr(path: Path, source: PublicSource, lone: bool = False) -> Float32[ndarray, "height width 3"]:
     """Read the channels R, G and B of a file with one part, as float32.
 
     Channels may carry the name of a layer (``color.R``). Channels without a layer are preferred, then the
@@ -26,6 +26,7 @@ def read_exr(path: Path, source: PublicSource) -> Float32[ndarray, "height width
     Args:
         path: the file.
         source: where to get the data set, for messages.
+        lone: whether the only channel of a file is gray whatever its name, such as Z of depth.
 
     Raises:
         InputError: OpenEXR is not installed; or the file is missing, damaged, lacks the channels, or claims
@@ -38,7 +39,7 @@ def read_exr(path: Path, source: PublicSource) -> Float32[ndarray, "height width
         raise InputError(f"{path}: reading EXR needs OpenEXR; `pip install OpenEXR`") from None
     with blaming(f"{path} cannot be read as EXR", f"get it again from {source}"):
         with OpenEXR.File(str(path), separate_channels=True, header_only=True) as file:
-            names = _channels(file)
+            names = _channels(file, lone)
         with OpenEXR.File(str(path), separate_channels=True) as file:
             stored = [file.channels()[name] for name in names]
         for one in stored:
@@ -50,7 +51,7 @@ def read_exr(path: Path, source: PublicSource) -> Float32[ndarray, "height width
         return np.stack([np.asarray(one.pixels, np.float32) for one in stored], axis=-1)
 
 
-def _channels(file: Any) -> tuple[str, str, str]:
+def _channels(file: Any, lone: bool) -> tuple[str, str, str]:
     """Choose three channels by the header, before any pixel is read."""
     if not file.parts:
         raise InputError("its header cannot be read, or OpenEXR is older than 3.4")
@@ -72,4 +73,6 @@ def _channels(file: Any) -> tuple[str, str, str]:
                 return names
     if {"Y"} <= set(found) <= {"Y", "A"}:  # Y with RY and BY is luminance and chroma, with X and Z a point
         return ("Y", "Y", "Y")
+    if lone and len(found) == 1:
+        return (found[0],) * 3
     raise InputError(f"expected the channels R, G and B, or Y alone, got {', '.join(found)}")

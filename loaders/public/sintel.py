@@ -29,7 +29,11 @@ SINTEL_SPLITS = {
     "train-nodefect": tuple(scene for scene in _TRAIN if scene != "bandage_1"),
     "test-nodefect": tuple(scene for scene in _TEST if scene != "shaman_3"),
 }
-_Split = Literal["all", "train", "test", "train-nodefect", "test-nodefect"]
+SINTEL_SPLITS |= {
+    "folds": SINTEL_SPLITS["train"] + SINTEL_SPLITS["test"],
+    "folds-nodefect": SINTEL_SPLITS["train-nodefect"] + SINTEL_SPLITS["test-nodefect"],
+}
+_Split = Literal["all", "train", "test", "train-nodefect", "test-nodefect", "folds", "folds-nodefect"]
 _RELEASED = {
     "image": "clean_noshadingtextures",
     "reflectance": "albedo_noshadingtextures",
@@ -76,7 +80,8 @@ class Sintel(PublicSamples):
             root: the folder, in either layout.
             split: "all" takes the scenes that have all layers; "train" (440 frames) and "test" (450) are the
                 scenes of the two folds, each of which is the test of the other; "train-nodefect" (390,
-                without bandage_1) and "test-nodefect" (400, without shaman_3) are those of Fan et al. 2018.
+                without bandage_1) and "test-nodefect" (400, without shaman_3) are those of Fan et al. 2018;
+                "folds" (890) and "folds-nodefect" (790) are both folds.
 
         Raises:
             InputError: a folder is missing, a scene of the split has not all layers, or its layers differ in

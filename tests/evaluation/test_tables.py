@@ -25,7 +25,7 @@ from tests.evaluation.noise_frames import TESTS, load_builders, write_frames
 DOCS = TESTS.parent / "docs" / "evaluation.md"
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
-COMMANDS = ("lmse", "csm", "coverage", "codes")
+COMMANDS = ("lmse", "layer", "csm", "coverage", "codes")
 VISION = "folder of transformers"
 PUBLISHED = "METHOD:CHECKOUT:WEIGHTS"
 MODELS = ("shipped", "weights", "module:callable", "file.py:callable", VISION, PUBLISHED, "files")
@@ -87,7 +87,7 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
     (root / "own_models.py").write_text(CODE)
     weights = save_model(IntrinsicNet(width=2, seed=0), root / "network.pt")
     published = write_published(root / "published")
-    names = {"lmse": "split", "csm": "split", "coverage": "heatmaps", "codes": "codes"}
+    names = {"lmse": "split", "layer": "split", "csm": "split", "coverage": "heatmaps", "codes": "codes"}
     found: dict[str, dict[str, list[str]]] = {kind: {} for kind in MODELS[:-1]}
     for command in COMMANDS:
         hidden = command in ("coverage", "codes")
@@ -152,6 +152,7 @@ def write_files(root: Path, frames: str) -> dict[str, list[str]]:
     np.savez(root / "codes.npz", ids=np.array(grid.ids), codes=codes)
     return {
         "lmse": ["--predictions", str(root / "split-grid")],
+        "layer": ["--predictions", str(root / "split-grid")],
         "csm": ["--predictions", str(root / "split")],
         "coverage": ["--heatmaps", str(root / "maps")],
         "codes": ["--codes", str(root / "codes.npz")],
@@ -189,7 +190,7 @@ def tables(root: Path) -> str:
         secondary = data["frames"][1] | {"--albedo": "none", "--illumination": lights}
         model = models["file.py:callable"]["csm"]
         assert evaluate("csm", (data["frames"][0], secondary), model) == "yes"
-        by_data[kind][1] = "beside DATA"
+        by_data[kind][COMMANDS.index("csm")] = "beside DATA"
     by_model = {
         kind: [evaluate(command, data["frames"], options[command]) for command in COMMANDS]
         for kind, options in models.items()

@@ -14,6 +14,7 @@ from PIL import Image
 from candlelight.evaluation.run import array_files
 from candlelight.evaluation.run.predictions import match_ids, open_codes, open_heatmaps, open_predictions
 from candlelight.loaders.files.layer_codecs import encode_png
+from tests.loaders.public.copies import write_exr
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
@@ -147,7 +148,7 @@ def test_png_with_either_curve(tmp_path: Path, dtype: type, largest: int) -> Non
     write_png(tmp_path / "reflectance" / "a.png", np.full((4, 5, 3), half, dtype))
     write_png(tmp_path / "shading" / "a.PNG", np.full((4, 5), half, dtype))
     with refused(r"a.png: name the colour space of PNG: `png` srgb or linear"):
-        open_predictions(tmp_path)
+        open_predictions(tmp_path).read("a")
     with refused("`png` must be one of: srgb, linear; got sRGB"):
         open_predictions(tmp_path, "sRGB")
     for curve, expected in (("linear", half / largest), ("srgb", ((half / largest + 0.055) / 1.055) ** 2.4)):
@@ -399,6 +400,23 @@ def test_ids_are_matched() -> None:
         match_ids([], known[:4], known, source="results/net")
     with refused("`missing` must be one of: error, fail; got fial; did you mean `fail`"):
         match_ids(known, known, known, "fial")
+
+
+def test_pictures_of_layers_of_one_channel(tmp_path: Path) -> None:
+    """Files may have one channel, or three that are equal; colours that are not read need no curve."""
+    depth = SHADING[0] + 3
+    write_exr(tmp_path / "depth" / "z.exr", {"Z": depth})
+    write_exr(tmp_path / "depth" / "y.exr", {"Y": depth})
+    write_exr(tmp_path / "depth" / "rgb.exr", np.repeat(depth[..., None], 3, 2))
+    write_exr(tmp_path / "depth" / "colour.exr", np.moveaxis(REFLECTANCE, 0, 2))
+    write_png(tmp_path / "roughness" / "gray.png", np.full((4, 5, 3), 51, np.uint8))
+    write_png(tmp_path / "albedo" / "gray.png", np.full((4, 5, 3), 51, np.uint8))
+    found = open_predictions(tmp_path)
+    for name in ("z", "y", "rgb"):
+        assert equal(found.read(name, ["depth"])["depth"], depth[None])
+    assert found.read("gray", ["roughness"])["roughness"].unique().tolist() == pytest.approx([0.2])
+    with refused(r"depth: expected 1 channels first or last, got \[4, 5, 3\]"):
+        found.read("colour", ["depth"])
 
 
 def test_any_subset_of_layers(tmp_path: Path) -> None:

@@ -72,6 +72,12 @@ def test_a_constant_prediction_and_an_empty_mask(how: str) -> None:
     assert mae(align(target, target, 0 * everywhere, how), target.double(), 0 * everywhere).isnan().all()
 
 
+def test_a_prediction_of_median_zero_keeps_its_scale() -> None:
+    residual, everywhere = torch.tensor([0.0, 0.0, 6.0]).reshape(1, 1, 1, 3), torch.ones(1, 1, 3)
+    for target in (residual, residual + 1):
+        assert align(residual, target, everywhere, "median").flatten().tolist() == [0, 0, 6]
+
+
 def test_medians_of_even_and_odd_numbers() -> None:
     for count in (1, 4, 5):
         values = drawn(count, 3, count)

@@ -99,6 +99,8 @@ def test_perfect_normals_and_depth_are_perfect_and_the_control_is_not(rows, size
     flipped = looked_up(normal=lambda n: n * torch.tensor([1.0, -1, -1])[:, None, None])
     assert score("normals", rows("normal"), flipped).score > 30
     assert score("normals", rows("normal"), flipped, axes="opengl").score < 1e-5
+    turned = evaluate("normals", rows("normal"), {"mine": flipped}, resize=size, filter="area", axes="opengl")
+    assert turned["constant"].columns == normals["constant"].columns  # it is in the axes of the truth
 
 
 def test_image_scores_are_those_of_scikit_image(rows) -> None:
@@ -152,6 +154,42 @@ def test_parts_are_scored_apart_after_the_alignment_of_the_whole(rows) -> None:
     assert 0 < aligned.columns["mae_albedo of ball"][0] < ball[0]
     resized = score("normals", rows("normal", parts=True), looked_up(), resize="17")
     assert max(resized.columns["mean_angle of wall"]) < 1e-5
+
+
+@pytest.mark.parametrize(("size", "how"), [("prediction", "bilinear"), ("17", "bilinear"), ("19", "area")])
+def test_scores_of_a_part_do_not_depend_on_the_pixels_of_other_parts(rows, size, how) -> None:
+    noise = torch.rand(3, 24, 30, generator=torch.Generator().manual_seed(0))
+    found = [
+        score(name, rows(layer, parts=True), looked_up(**{layer: change}), resize=size, filter=how)
+        for name, layer in (("layer", "albedo"), ("normals", "normal"), ("depth", "depth"))
+        for change in (
+            lambda v: 0.8 * v.where(LEFT, v + 0.01),
+            lambda v: 0.8 * v.where(LEFT, noise[: v.shape[1]]),
+        )
+    ]
+    for one, other in zip(found[::2], found[1::2], strict=True):
+        for column in one.columns:
+            equal = one.columns[column][:2] == pytest.approx(other.columns[column][:2], rel=1e-9)
+            assert equal == column.endswith("of ball")
+
+
+def test_what_is_outside_a_mask_does_not_leak_into_predictions_of_another_size(rows) -> None:
+    def small(depth):
+        flat = torch.full_like(depth[..., ::2, ::2], 0.7)
+        flat[..., 6:] = 1e4  # a sky that is finite
+        return flat
+
+    view = rows("depth")
+    view.items = [replace(one, mask=LEFT, truth=torch.full((1, 24, 30), 0.7)) for one in view.items]
+    assert max(score("depth", view, looked_up(depth=small)).columns["abs_rel"]) < 1e-6
+
+
+def test_an_alignment_beyond_all_numbers_is_a_bad_score_and_no_error(rows) -> None:
+    def steep(values):
+        return torch.full_like(values, 1e-40).where(LEFT | (torch.arange(24) < 20)[:, None], 1)
+
+    found = evaluate("layer", rows("albedo"), {"mine": looked_up(albedo=steep)}, align="median")
+    assert found["mine"].score > 1e30
 
 
 def test_a_layer_that_is_not_read_cannot_fail_and_one_that_is_missing_is_not_scored(
@@ -259,6 +297,26 @@ def test_files_have_the_scores_of_the_model_and_other_sizes_are_resized(rows, la
         score(name, view, small_model, **options, resize="none")
     with refused("expected reflectance, the files of `row-0` have none of them; add the layer", MissingLayer):
         score("layer", rows("albedo"), open_predictions(tmp_path / "small"))
+
+
+def test_an_id_without_a_file_of_the_layer_fails_if_the_caller_says_so(rows, tmp_path: Path) -> None:
+    view = rows("depth")
+    for row, name in enumerate(view.ids):
+        for layer in ("depth", "roughness")[: 1 if name == "row-1" else 2]:
+            (tmp_path / layer).mkdir(exist_ok=True)
+            np.save(tmp_path / layer / f"{name}.npy", TRUTH[row][layer].numpy())
+    files = open_predictions(tmp_path)
+    assert score("depth", view, files, missing="fail").failed == ()
+    with refused(r"`row-1`: roughness: expected a file for each id, there is none; .* \(`missing` fail\)"):
+        score("layer", rows("roughness"), files, layer="roughness")
+    assert score("layer", rows("roughness"), files, layer="roughness", missing="fail").failed == ("row-1",)
+
+
+def test_images_smaller_than_a_window_have_no_ssim(rows) -> None:
+    for size in ("1", "8"):
+        result = score("layer", rows("albedo"), looked_up(), resize=size)
+        assert max(result.columns["mae_albedo"]) < 1e-6
+        assert np.isnan(result.columns["ssim_albedo"]).all()
 
 
 def test_faults_are_one_line(rows) -> None:

@@ -1,6 +1,7 @@
 """Leaks of light and paint over grids: shares of variance, planted leaks, failures, and frames."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,11 +9,16 @@ import pytest
 import torch
 
 from candlelight.evaluation import evaluate
+from candlelight.evaluation.catalogue.intrinsic_options import LeaksOptions
 from candlelight.evaluation.intrinsic import variance_shares
-from candlelight.evaluation.intrinsic.leaks import COLUMNS
+from candlelight.evaluation.intrinsic.leaks import COLUMNS, LEAKS
+from candlelight.evaluation.intrinsic.leaks_report import leak_lines, leak_pictures
 from candlelight.evaluation.models import constant_shading
+from candlelight.evaluation.run.evaluate import score as run_score
+from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.views import PaintLightGrid, open_data
-from tests.evaluation.noise_frames import write_frames
+from candlelight.loaders.schema import FactorInfo
+from tests.evaluation.noise_frames import load_builders, write_frames
 from tests.refusals import refused
 
 PAINTS, LIGHTS, HEIGHT, WIDTH = 3, 4, 6, 8
@@ -111,6 +117,21 @@ def test_planted_leaks_lie_at_their_places(grids):
                 assert columns["paint_in_shading"] == pytest.approx(wanted, abs=1e-6)
 
 
+def test_black_shadows_do_not_decide_on_the_planted_leaks(memory_view):
+    """A pixel of black had a log of minus infinity, and R S^0.1 ten times the share of R S^0.1 without it."""
+    one = grid(0)
+    shading = one.shading.clone()
+    shading[:, 1, :, 0, 0] = 0
+    found = evaluate("leaks", memory_view([replace(one, shading=shading)]), ["constant-shading"], floor=1e-9)
+    means = shading.mean((2, 3, 4), keepdim=True)
+    for leak in (0.1, 0.5, 1):
+        made = one.reflectance * shading.maximum(1e-3 * means) ** leak
+        wanted = variance_shares(made[None], MASK, 1e-9)
+        share = found[f"leak {100 * leak:.0f} %"].score
+        assert share == pytest.approx(float(wanted.light), rel=1e-3)
+    assert found["leak 10 %"].score < found["leak 50 %"].score / 10
+
+
 def test_noise_is_interaction_and_no_leak():
     rng = torch.Generator().manual_seed(0)
     noise = torch.randn(1, PAINTS, LIGHTS, 3, 100, 100, generator=rng).exp()
@@ -131,6 +152,18 @@ def test_a_constant_layer_or_a_missing_one_is_undefined_and_said_so(grids):
         assert note.startswith(f"`{name}`: no shares, as the layer is constant or missing: ")
         assert note.endswith(f"{lost[-1].split('_')[-1]} in 2 of 2 grids")
         assert found[name].failed == ()
+
+
+def test_undefined_layers_are_told_and_not_drawn(grids):
+    models = {"bare": lambda image: image, "bad": lambda image: (math.nan * image, image)}
+    run = start(LEAKS, LeaksOptions(), {"data": grids}, models, device="cpu")
+    found = run_score(run)
+    captions = {block.caption: len(block.pictures) for block in leak_pictures(run, found)[1:]}
+    assert captions["bare; shading is missing"] == captions["bad; reflectance failed"] == 1
+    assert captions["truth"] == 2
+    lines = "\n".join(leak_lines(list(found.values())))
+    assert "paint_in_shading ↓: bare - bad = undefined (no interval, 0 rows in 0 groups" in lines
+    assert "nan" not in lines
 
 
 @pytest.mark.parametrize("bad", [math.nan, 0.0])
@@ -200,22 +233,50 @@ def moved(name, index, metadata):
     return lit(name, index, metadata).model_copy(update={"camera": camera})
 
 
+def lacking(name, index, metadata):
+    """Put the last frame into a scene of its own."""
+    return lit(name, index, metadata).model_copy(
+        update={"unit": "other"} if index == 5 else {"unit": "scene"}
+    )
+
+
 @pytest.mark.parametrize(
-    ("change", "rows", "message"),
+    ("change", "message"),
     [
-        (lit, "0:5", "demo: `scene`: expected an image of each paint in each light, .*, got 5 of 2 x 3"),
-        (moved, None, "demo: expected factors .*, got none for the paint and size for the light"),
-        (
-            painted,
-            None,
-            "demo: expected factors .*, got color, size for the paint and none for the light",
-        ),
+        (lacking, "demo: `scene`: expected an image of each paint in each light, .*, got 5 of 2 x 3"),
+        (moved, "demo: expected factors .*, got none for the paint and size for the light"),
+        (painted, "demo: expected factors .*, got color, size for the paint and none for the light"),
     ],
 )
-def test_frames_that_are_no_grid_are_refused(tmp_path, change, rows, message):
+def test_frames_that_are_no_grid_are_refused(tmp_path, change, message):
     write_grids(tmp_path, change)
     with refused(message):
-        open_data("grids", tmp_path, rows=rows)
+        open_data("grids", tmp_path)
+
+
+def of_scene(name, index, metadata):
+    return lit(name, index, metadata).model_copy(update={"unit": metadata.factors["scene"]})
+
+
+def test_rows_and_the_limit_count_grids(tmp_path):
+    scenes = FactorInfo(name="scene", kind="categorical", values=("one", "two", "three"))
+    layers = ("image", "radiance", "albedo", "shading")
+    write_frames(
+        tmp_path,
+        {"grid": {"factors": (scenes, *load_builders("loaders/conftest.py").GRID)}},
+        layers,
+        change=of_scene,
+    )
+    whole = open_data("grids", tmp_path)
+    assert whole.ids == ("one", "two", "three")
+    for choice, ids in (({"limit": 2}, ("one", "two")), ({"rows": "2,0"}, ("three", "one"))):
+        some = open_data("grids", tmp_path, **choice)
+        assert some.ids == some.groups == ids
+        assert some.views[0].ids == some[0].frames + some[1].frames  # of files, those of the grids alone
+        assert some.views[0].known_ids == whole.views[0].known_ids
+        assert torch.equal(some[0].image, whole[whole.ids.index(ids[0])].image)
+    with refused("rows: expected each at most once, from 0 to 2 of .*, got row 3 of 3"):
+        open_data("grids", tmp_path, rows="0:6")
 
 
 def test_a_grid_without_a_pixel_is_refused(tmp_path):

@@ -289,3 +289,40 @@ def test_data_of_albedo_alone_are_scored_by_the_protocols_of_reflectance(own_dat
     assert f"{name} has no true shading; choose a score of reflectance alone" in refusal(
         "evaluate", "lmse", *words
     )
+
+
+@pytest.mark.parametrize("protocol", ["sintel", "sintel-crefnet"])
+def test_scores_on_both_folds_of_sintel_are_the_mean_of_the_folds(own_data, tmp_path, made, protocol) -> None:
+    text, _ = own_data("sintel")
+    words = "evaluate", "protocols", text, "--protocol", protocol, "--model", "constant-shading"
+    found = {}
+    for split in ("all", "test"):
+        run(*words, "--split", split, "--device", "cpu", "--out", tmp_path / f"{split}.json")
+        found[split] = read_results(tmp_path / f"{split}.json")[0]
+    both = found["all"]
+    reverse = [row for row, name in enumerate(both.details["ids"]) if name.startswith("bandage_1/")]
+    assert len(reverse) == 2  # of 20 frames
+    for column, score in found["test"].scores.items():
+        other = np.mean([both.details["columns"][column][row] for row in reverse])
+        assert both.scores[column].value == pytest.approx((score.value + other) / 2, rel=1e-9)
+        assert both.scores[column].low <= both.scores[column].value <= both.scores[column].high
+    made.write_sintel_repack(tmp_path, scenes=("alley_2",))
+    for folder in tmp_path.glob("MPI-main-*"):
+        for file in folder.iterdir():
+            file.with_name(file.name.replace("alley_2", "ambush_2")).write_bytes(file.read_bytes())
+    assert "some scenes are in neither fold; give --split folds, train or test" in refusal(
+        *words[:2], f"sintel:{tmp_path}", *words[3:], "--split", "all"
+    )
+
+
+@pytest.mark.parametrize(("layer", "channel"), [("roughness", 0), ("metallic", 1)])
+def test_materials_of_interiorverse_are_scored(own_data, tmp_path, made, layer, channel) -> None:
+    text, _ = own_data("interiorverse")
+    for number, name in enumerate(made.INTERIORVERSE):
+        values = made.interiorverse_layers(number)["material"][..., channel]
+        write_layer(tmp_path / "files", "exr", layer, name, values)
+    words = "--layer", layer, "--predictions", tmp_path / "files", "--split", "test"
+    run("evaluate", "layer", text, *words, "--out", tmp_path / "result.json")
+    found, control = read_results(tmp_path / "result.json")
+    assert (found.score, found.scores[f"ssim_{layer}"].value) == (0, 1)
+    assert control.score > 0.2

@@ -316,5 +316,6 @@ def test_every_protocol_has_a_definition_here() -> None:
     for name, record in PROTOCOLS.items():
         # The black truths of these rows were perfect predictions once.
         again = record.reads == "decompositions" and record.better == "higher"
+        again |= name.startswith("sintel")  # a mean over the images of both folds was one over all once
         assert (record.name, record.version) == (name, 2 if again else 1)
         assert record.columns

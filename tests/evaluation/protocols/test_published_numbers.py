@@ -48,9 +48,9 @@ def test_thresholds_of_saw() -> None:
 
 def test_frames_of_sintel() -> None:
     """Sequences have 50 frames, one has 40; the lists without defects lack a sequence of each half."""
-    test, fewer = numbers(PROTOCOLS["sintel"].files)
-    assert test == 9 * 50
-    assert fewer == test - 50 == numbers(PROTOCOLS["sintel-crefnet"].files)[0]
+    test, train, fewer = numbers(PROTOCOLS["sintel"].files)
+    assert (test, train) == (9 * 50, 8 * 50 + 40)
+    assert numbers(PROTOCOLS["sintel-crefnet"].files) == [fewer, train - 50] == [test - 50, train - 50]
 
 
 def test_captures_of_stanford_orb() -> None:

@@ -47,7 +47,7 @@ SPLITS = {
     "mit": "all, set1, set2, extra, grosse, barron-train, barron-test",
     "arap": "all, csm",
     "hypersim": "train, val, test",
-    "sintel": "all, train, test, train-nodefect, test-nodefect",
+    "sintel": "all, train, test, train-nodefect, test-nodefect, folds, folds-nodefect",
     "interiorverse": "train, val, test",
     "stanford-orb": "all, full, light",
     "midintrinsics": "all, train, test",

@@ -64,6 +64,8 @@ def test_splits_of_sintel_are_the_two_folds(public_folder):
     assert "bandage_1" not in SINTEL_SPLITS["train-nodefect"]
     scenes = {name.partition("/")[0] for name in Sintel(public_folder("sintel"), "test-nodefect").ids}
     assert scenes == set(SINTEL[:9]) - {"shaman_3"}
+    assert len(SINTEL_SPLITS["folds"]) == 18
+    assert set(SINTEL_SPLITS["folds"]) - set(SINTEL_SPLITS["folds-nodefect"]) == {"bandage_1", "shaman_3"}
 
 
 def test_sintel_may_lie_in_a_folder_of_its_archive(public_folder, tmp_path):
