@@ -29,6 +29,7 @@ from candlelight.evaluation.report.blocks import (
 )
 from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
 from candlelight.evaluation.report.plain_section import plain_section
+from candlelight.evaluation.report.row_tables import row_tables
 from candlelight.evaluation.report.tiles import (
     join_horizontally,
     linear_pixels,
@@ -70,9 +71,10 @@ def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) 
         f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
         "LMSE by model. Whiskers are 95 % intervals; vertical lines are means of reflectance and shading.",
     )
-    scores, settings = scores_table(caption, results), settings_table(results)
+    scores = scores_table(caption, results, models_as_rows=True)
     ranked = benchmark_blocks(results) if all(RANK in result.columns for result in results) else []
-    blocks = (scores, *map(note, notes), plot, *ranked, *pictures, settings)
+    rows = *row_tables(results), settings_table(results)
+    blocks = (scores, *map(note, notes), plot, *ranked, *pictures, *rows)
     return Section("intrinsic", "Intrinsic images", blocks)
 
 

@@ -91,8 +91,10 @@ class Run(Generic[O]):
             name: the model.
             settings: further settings.
         """
-        record = self.evaluation
-        about = record.name, record.version, record.better, self.scored[name]
+        record, named = self.evaluation, self.scored[name]
+        if name in record.controls:
+            named = replace(named, identity=replace(named.identity, source="control"))
+        about = record.name, record.version, record.better, named
         return make_provenance(*about, self.fingerprint.describe(self.data), self.settings | settings)
 
     def measured(self) -> Measured:

@@ -9,7 +9,7 @@ compares two.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -294,8 +294,95 @@ def model_name(result: Result) -> str:
     return str(result.about.model.get("name", "?"))
 
 
-def table(results: Sequence[Result]) -> str:
+class BestCell(str):
+    """A cell of a table that begins with the best value of its column; this first word is shown in bold."""
+
+    is_best = True  # for templates, which know no types
+
+
+def mark_best(cells: Sequence[str], values: Sequence[float | None], better: Better) -> list[str]:
+    """Mark the best cells of a column; all that begin with the same number as the best are marked.
+
+    Args:
+        cells: texts that begin with a number, such as "0.5 (0.4 to 0.6)".
+        values: value of each cell; None, as of a control, and nan do not compete.
+        better: direction of the column; "neither" marks nothing, and neither does a single value.
+
+    Example:
+        >>> marked = mark_best(["0.50", "0.50", "0.2", "1"], [0.5, 0.504, None, 1.0], "lower")
+        >>> [cell for cell in marked if isinstance(cell, BestCell)]
+        ['0.50', '0.50']
+    """
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    if better == "neither" or len(known) < 2:
+        return list(cells)
+    best = min(known) if better == "lower" else max(known)
+    first = cells[values.index(best)].split()[0]
+    pairs = zip(cells, values, strict=True)
+    return [
+        BestCell(cell) if value is not None and cell.split()[:1] == [first] else cell for cell, value in pairs
+    ]
+
+
+def marked_scores(results: Sequence[Result], write: Callable[[Score], str]) -> list[dict[str, str]]:
+    """Write the scores of each result by name; the best of a metric are marked, and controls do not compete.
+
+    Example:
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})
+        >>> marked_scores([one], lambda score: f"{score.value:.2f}")
+        [{'irs': '0.50'}]
+    """
+    written: list[dict[str, str]] = [
+        {name: write(one) for name, one in result.scores.items()} for result in results
+    ]
+    columns: dict[tuple[str, str], list[int]] = {}
+    for place, result in enumerate(results):
+        for name in result.scores:
+            columns.setdefault((result.about.metric, name), []).append(place)
+    for (_, name), places in columns.items():
+        rivals = [results[place] for place in places]
+        values = [None if is_control(one) else one.scores[name].value for one in rivals]
+        cells = [written[place][name] for place in places]
+        marked = mark_best(cells, values, direction(rivals[0].about.better, name))
+        for place, cell in zip(places, marked, strict=True):
+            written[place][name] = cell
+    return written
+
+
+def is_control(result: Result) -> bool:
+    """Tell whether a result is that of a control, which an evaluation scores beside the user's models."""
+    return result.about.model.get("source") == "control"
+
+
+def published_scores(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """Collect the published scores by method and column that a protocol keeps in the details of its results.
+
+    Example:
+        >>> about = Provenance("whdr", 1, "lower", {"name": "net"}, {}, {}, {})
+        >>> kept = {"published": {"source": "A paper, Table 1", "scores": {"other": {"whdr": 0.2}}}}
+        >>> published_scores([MeanResult(about, ("a",), ("a",), {"whdr": (0.5,)}, (), kept)])
+        {'other (published)': {'whdr': 0.2}}
+    """
+    found: dict[str, dict[str, float]] = {}
+    for result in results:
+        for method, scores in result.details.get("published", {}).get("scores", {}).items():
+            found[f"{method} (published)"] = scores
+    return found
+
+
+def published_sources(results: Sequence[Result]) -> list[str]:
+    """List the sources of the published scores in the details of results, each once."""
+    kept = (result.details.get("published", {}) for result in results)
+    return list(dict.fromkeys(one["source"] for one in kept if one))
+
+
+def table(results: Sequence[Result], styled: bool = False) -> str:
     """Format the scores of results as a text table; arrows tell whether lower or higher is better.
+
+    Args:
+        results: results of one call.
+        styled: whether the best values are bold, by the codes of a terminal.
 
     Example:
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
@@ -305,26 +392,38 @@ def table(results: Sequence[Result]) -> str:
     """
     header = "model", "metric", "value", "95 % interval", "oracle", "accuracy", "without failed"
     header_of_counts = "rows", "groups", "failed", "undefined"
-    lines = [line for result in results for line in _table_lines(result)]
+    marked = marked_scores(results, lambda score: _number(score.value))
+    lines = [line for pair in zip(results, marked, strict=True) for line in _table_lines(*pair)]
+    for name, scores in published_scores(results).items():
+        lines += [(name, score, _number(value), *[""] * 8) for score, value in scores.items()]
     columns = [c for c in zip(header + header_of_counts, *lines, strict=True) if any(c[1:])]
-    return align_columns(list(zip(*columns, strict=True)))
+    return align_columns(list(zip(*columns, strict=True)), styled)
 
 
-def align_columns(rows: Sequence[Sequence[str]]) -> str:
+def align_columns(rows: Sequence[Sequence[str]], styled: bool = False) -> str:
     r"""Write rows of cells as text, each column as wide as its widest cell.
+
+    Args:
+        rows: the cells.
+        styled: whether each `BestCell` is bold, by the codes of a terminal.
 
     Example:
         >>> align_columns([("a", "b"), ("long", "c")])
         'a     b\nlong  c'
     """
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    texts = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = []
+    for row, text in zip(rows, texts, strict=True):
+        padded = [cell.ljust(width) for cell, width in zip(text, widths, strict=True)]
+        for place, cell in enumerate(row):
+            if styled and isinstance(cell, BestCell):
+                padded[place] = re.sub(r"\S+", "\x1b[1m\\g<0>\x1b[0m", padded[place], count=1)
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
 
 
-def _table_lines(result: Result) -> list[tuple[str, ...]]:
+def _table_lines(result: Result, values: Mapping[str, str]) -> list[tuple[str, ...]]:
     name = model_name(result)
     half = _NAME_LENGTH // 2
     name = name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
@@ -341,11 +440,13 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
         else:
             rest = _number(result.mean_of_rest[metric]) if result.failed else ""
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
-        value = _number(score.value)
         counts = rows, str(groups or ""), str(len(result.failed)), undefined
         reached = _known_number(oracle.get(metric))
         lines.append(
-            (name, f"{metric}{result.about.arrow(metric)}", value, interval, reached, accuracy, rest, *counts)
+            (
+                *(name, f"{metric}{result.about.arrow(metric)}", values[metric], interval),
+                *(reached, accuracy, rest, *counts),
+            )
         )
     return lines
 
@@ -432,7 +533,8 @@ def score_grid(results: Sequence[Result]) -> list[str]:
     """Tabulate the scores of results of one call; a row for each score, a column for each model.
 
     Args:
-        results: results of one metric; more than four models are written below each other.
+        results: results of one metric; more than four models are written below each other. The best of each
+            score is bold, by the codes of a terminal.
 
     Example:
         >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
@@ -444,14 +546,13 @@ def score_grid(results: Sequence[Result]) -> list[str]:
     names = list(dict.fromkeys(name for result in results for name in result.scores))
     better = results[0].about.better
     head = f"{better} is better" if better in ("lower", "higher") else "score"
-    tables = []
+    tables, marked = [], marked_scores(results, _cell)
     for start in range(0, len(results), _COLUMNS):
         some = results[start : start + _COLUMNS]
         rows = [
-            (name, *(_cell(result.scores[name]) if name in result.scores else "" for result in some))
-            for name in names
+            (name, *(cells.get(name, "") for cells in marked[start : start + _COLUMNS])) for name in names
         ]
-        tables.append(align_columns([(head, *map(model_name, some)), *rows]))
+        tables.append(align_columns([(head, *map(model_name, some)), *rows], styled=True))
     return tables
 
 

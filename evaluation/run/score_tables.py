@@ -1,12 +1,20 @@
 """Tables of scores as CSV, Markdown and LaTeX, for other programs and papers: models are rows."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.json_values import to_csv
-from candlelight.evaluation.run.result import Result, model_name
+from candlelight.evaluation.run.result import (
+    BestCell,
+    Result,
+    is_control,
+    mark_best,
+    model_name,
+    published_scores,
+    published_sources,
+)
 
 _TEX = str.maketrans(
     {mark: "\\" + mark for mark in "&%$#_{}"}
@@ -20,6 +28,8 @@ _Rows = dict[str, dict[str, Score]]  # scores by model and column
 def score_csv(results: Sequence[Result]) -> str:
     """Tabulate scores as CSV: a line for each model, and for each score its value and 95 % interval.
 
+    Published scores of a protocol have lines of their own, named "METHOD (published)", without intervals.
+
     Example:
         >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
@@ -27,7 +37,7 @@ def score_csv(results: Sequence[Result]) -> str:
         model,irs,irs low,irs high
         vae,0.5,0.4,0.6
     """
-    columns, rows = _tabulate(results)
+    columns, rows, _ = _tabulate(results)
     head = ("model", *(f"{name}{part}" for name in columns for part in ("", " low", " high")))
     unknown = Score(math.nan, math.nan, math.nan)
     scores = {model: [row.get(name, unknown) for name in columns] for model, row in rows.items()}
@@ -39,7 +49,7 @@ def score_csv(results: Sequence[Result]) -> str:
 
 
 def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
-    """Tabulate scores in Markdown; the best of each column is bold.
+    """Tabulate scores in Markdown; the best of each column is bold, among models that are no controls.
 
     Args:
         results: results of one call.
@@ -56,17 +66,18 @@ def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
         | vae | **0.5** |
         | net | 0.25 |
     """
-    columns, rows = _tabulate(results)
+    columns, rows, apart = _tabulate(results)
     arrows = {"lower": " ↓", "higher": " ↑", "neither": ""}
     head = ["model", *(f"{name}{arrows[better]}" for name, better in columns.items())]
-    lines = _cells(columns, rows, intervals, "**{}**".format, str)
+    lines = _cells(columns, rows, apart, intervals, "**{}**".format, str)
     escaped = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in (head, *lines)]
     rule = "|".join(["---", *("---:" for _ in columns)])
-    return "\n".join([f"| {escaped[0]} |", f"|{rule}|", *(f"| {line} |" for line in escaped[1:]), ""])
+    told = "".join(f"\nPublished: {source}.\n" for source in published_sources(results))
+    return "\n".join([f"| {escaped[0]} |", f"|{rule}|", *(f"| {line} |" for line in escaped[1:]), told])
 
 
 def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
-    r"""Tabulate scores in LaTeX with the rules of booktabs; the best of each column is bold.
+    r"""Tabulate scores in LaTeX with the rules of booktabs; the best of each column is bold, as in Markdown.
 
     Args:
         results: results of one call.
@@ -86,24 +97,28 @@ def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
         \bottomrule
         \end{tabular}
     """
-    columns, rows = _tabulate(results)
+    columns, rows, apart = _tabulate(results)
     head = ["model", *(f"{_escape(name)}{_ARROWS[better]}" for name, better in columns.items())]
-    lines = _cells(columns, rows, intervals, r"\textbf{{{}}}".format, _escape)
+    lines = _cells(columns, rows, apart, intervals, r"\textbf{{{}}}".format, _escape)
     body = [
         r"\toprule",
         rf"{' & '.join(head)} \\",
         r"\midrule",
         *(rf"{' & '.join(line)} \\" for line in lines),
     ]
-    about = "; ".join(dict.fromkeys(_origin(result) for result in results))
+    told = [f"published: {source}" for source in published_sources(results)]
+    about = "; ".join(dict.fromkeys([*(_origin(result) for result in results), *told]))
     start = rf"\begin{{tabular}}{{l{'r' * len(columns)}}}"
     return "\n".join(
         [rf"% \usepackage{{booktabs}}; {about}", start, *body, r"\bottomrule", r"\end{tabular}", ""]
     )
 
 
-def _tabulate(results: Sequence[Result]) -> tuple[_Columns, _Rows]:
-    """Collect the columns and rows; scores of several metrics or protocols are named after them."""
+def _tabulate(results: Sequence[Result]) -> tuple[_Columns, _Rows, set[str]]:
+    """Collect columns and rows, and the names of rows that do not compete: controls, and published scores.
+
+    Scores of several metrics or protocols are named after them.
+    """
     kinds = {_kind(result) for result in results}
     columns: _Columns = {}
     rows: _Rows = {}
@@ -112,7 +127,17 @@ def _tabulate(results: Sequence[Result]) -> tuple[_Columns, _Rows]:
             label = f"{_kind(result)}: {name}" if len(kinds) > 1 else name
             columns[label] = direction(result.about.better, name)
             rows.setdefault(model_name(result), {})[label] = score
-    return columns, rows
+    apart = {model_name(result) for result in results if is_control(result)}
+    for result in results:
+        for method, values in published_scores([result]).items():
+            named = {
+                f"{_kind(result)}: {name}" if len(kinds) > 1 else name: one for name, one in values.items()
+            }
+            rows.setdefault(method, {}).update(
+                {name: Score(one, math.nan, math.nan) for name, one in named.items()}
+            )
+            apart.add(method)
+    return columns, rows, apart
 
 
 def _kind(result: Result) -> str:
@@ -127,30 +152,36 @@ def _origin(result: Result) -> str:
 
 
 def _cells(
-    columns: _Columns, rows: _Rows, intervals: bool, bold: Callable[[str], str], escape: Callable[[str], str]
+    columns: _Columns,
+    rows: _Rows,
+    apart: Collection[str],
+    intervals: bool,
+    bold: Callable[[str], str],
+    escape: Callable[[str], str],
 ) -> Iterable[list[str]]:
     """Write the cells of each row, with its model first."""
-    best = {name: _best(name, better, rows) for name, better in columns.items()}
-    for model, row in rows.items():
-        cells = [escape(model)]
-        for name in columns:
-            score = row.get(name)
-            if score is None or math.isnan(score.value):
-                cells.append("" if score is None else "undefined")
-                continue
-            text = f"{score.value:.4g}"
-            text = bold(text) if text == best[name] else text
-            known = intervals and not math.isnan(score.low)
-            cells.append(f"{text} [{score.low:.3g}, {score.high:.3g}]" if known else text)
-        yield cells
+    table = [list(map(escape, rows))]
+    for name, better in columns.items():
+        scores = [row.get(name) for row in rows.values()]
+        cells = [_cell(score, intervals) for score in scores]
+        values = [
+            None if one is None or model in apart else one.value
+            for model, one in zip(rows, scores, strict=True)
+        ]
+        table.append([_bold(cell, bold) for cell in mark_best(cells, values, better)])
+    return map(list, zip(*table, strict=True))
 
 
-def _best(name: str, better: str, rows: _Rows) -> str | None:
-    """Return the best value of a column as it is printed; None without a direction or a second value."""
-    values = [row[name].value for row in rows.values() if name in row and not math.isnan(row[name].value)]
-    if better == "neither" or len(values) < 2:
-        return None
-    return f"{min(values) if better == 'lower' else max(values):.4g}"
+def _cell(score: Score | None, intervals: bool) -> str:
+    if score is None or math.isnan(score.value):
+        return "" if score is None else "undefined"
+    known = intervals and not math.isnan(score.low)
+    return f"{score.value:.4g} [{score.low:.3g}, {score.high:.3g}]" if known else f"{score.value:.4g}"
+
+
+def _bold(cell: str, bold: Callable[[str], str]) -> str:
+    value, space, interval = cell.partition(" ")
+    return f"{bold(value)}{space}{interval}" if isinstance(cell, BestCell) else cell
 
 
 def _escape(text: str) -> str:
