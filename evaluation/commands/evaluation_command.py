@@ -1,7 +1,7 @@
 """Commands of evaluations, made of their records: arguments, options, files, results and pages."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
         _run(name, files, values)
 
     run.__doc__ = options.__doc__
-    command: Any = run_options(_table_options(run))
+    command: Any = run_options(_table_options(run, getattr(options, "pictures", False)))
     for one in reversed(options_of(options)):
         command = option_of(one)(command)
     if files is not None:
@@ -57,8 +57,15 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
     return made
 
 
-def _table_options(command: Any) -> Any:
-    """Add the options for tables and figures."""
+def _table_options(command: Any, pictures: bool) -> Any:
+    """Add the options for tables, figures and the rows that a page shows."""
+    if pictures:
+        command = click.option(
+            "--pictures",
+            multiple=True,
+            metavar="worst|median|best|ID",
+            help="Row that the page shows, by the first score of the first model, or by its id; repeatable.",
+        )(command)
     intervals = click.option(
         "--intervals", is_flag=True, help="Write 95 % intervals into .md and .tex tables."
     )
@@ -171,10 +178,15 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     """Run an evaluation: open what it needs, score, print, and write files and the page."""
     from candlelight.evaluation.run.evaluate import find_evaluation, pick_device, score, start
 
+    if values.get("pictures"):
+        from candlelight.evaluation.report.error_maps import check_shown
+
     record = find_evaluation(name)
     out, page, figures = values.pop("out"), values.pop("page"), values.pop("figures")
-    intervals = values.pop("intervals")
+    intervals, pictures = values.pop("intervals"), values.pop("pictures", ())
     check_outputs(out, page)
+    if pictures and page is None:
+        raise InputError(f"--pictures {pictures[0]}: needs a page; give --report FILE.html")
     device = pick_device(values.pop("device"))
     choice = {"data": values.pop("data"), **{one: values.pop(one) for one in _CHOICE}}
     missing = values.pop("missing", "error")
@@ -185,14 +197,17 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     options = make_options(record.options, values)
     steps = open_steps(out)
     run = start(record, options, choice, sources, device, missing=missing, steps=steps)
+    if pictures:
+        check_shown(pictures, run.data.ids)
+        run = replace(run, shown=pictures)
     results = score(run)
     shown = record.page_of()
     kept = list(results.values())
     lines = None if shown is None or shown.lines is None else shown.lines(kept)
     show_results(kept, out, lines, intervals)
     if page or figures:
-        pictures = shown.pictures(run, results) if shown is not None and shown.pictures and page else ()
-        show_page(page, kept, pictures, figures)
+        blocks = shown.pictures(run, results) if shown is not None and shown.pictures and page else ()
+        show_page(page, kept, blocks, figures)
     end_steps(steps)
 
 

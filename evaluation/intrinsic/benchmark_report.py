@@ -10,7 +10,7 @@ from candlelight.evaluation.intrinsic.benchmark_methods import ABSOLUTE, is_abso
 from candlelight.evaluation.report.blocks import UNDEFINED, Block, PlotBlock, TableBlock, number, unbroken
 from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
 from candlelight.evaluation.run.compare import Comparison, compare
-from candlelight.evaluation.run.result import MeanResult, align_columns, model_name
+from candlelight.evaluation.run.result import MeanResult, align_columns, mark_best, model_name
 
 RANK = "rank"
 
@@ -142,8 +142,8 @@ def _comparisons(results: Sequence[MeanResult]) -> TableBlock:
 def _objects(results: Sequence[MeanResult]) -> TableBlock:
     names = [model_name(result) for result in results]
     rows = [
-        (name, *(number(result.columns["lmse"][row]) for result in results))
-        for row, name in enumerate(results[0].ids)
+        (name, *mark_best([number(one) for one in column], column, "lower"))
+        for name, *column in zip(results[0].ids, *(result.columns["lmse"] for result in results), strict=True)
     ]
     return TableBlock("LMSE of each object", ("object", *names), tuple(rows), folded=True)
 

@@ -28,6 +28,7 @@ from candlelight.evaluation.report.blocks import (
     unbroken,
 )
 from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.error_maps import error_tiles, shown_rows
 from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.row_tables import row_tables
 from candlelight.evaluation.report.tiles import (
@@ -110,19 +111,21 @@ def _draw(results: Sequence[MeanResult]) -> str:
         return to_svg(figure, "lmse")
 
 
-_WORST = ("largest", "second largest")  # LMSE
 _HOW = (
     "Each picture shows reflectance on the left and shading on the right, sRGB-encoded; pixels outside the "
     "mask are dark gray. Each prediction is scaled to the ground truth by least squares, with one factor for "
-    "reflectance and one for shading. Shading is divided by the 99th percentile of the true shading."
+    "reflectance and one for shading. Shading is divided by the 99th percentile of the true shading. "
+    "Maps show the absolute errors of both in linear light, as means of the channels; all maps of an image "
+    "have one scale, that of the bar below: from 0 to the largest 99th percentile of the models."
 )
 
 
 def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
-    """Show the decompositions by all models of a median row and the worst rows.
+    """Show the decompositions by all models, with maps of their errors, of the rows that were asked for.
 
-    Rows are chosen by the LMSE of the first model. If methods of the benchmark were run, rows are chosen by
-    the mean over all results: the best, the median and the worst one.
+    Others than those of ``run.shown`` are a median row and the worst rows by the LMSE of the first model. If
+    methods of the benchmark were run, rows are chosen by the mean over all results: the best, the median and
+    the worst one.
 
     Args:
         run: the run, whose models run on these few rows again; ``run.kept["decompose"]`` decomposes rows by
@@ -137,11 +140,17 @@ def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]
     """
     decompose: MethodDecomposer | None = run.kept.get("decompose")
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
-    first = next(iter(results.values()))
-    for label, row in _worst_rows(first) if decompose is None else _typical_rows(results):
+    many, (first, *_) = decompose is not None, results.values()
+    column = np.mean(
+        [one.columns["lmse"] for one in results.values()] if many else [first.columns["lmse"]], 0
+    )
+    what = "LMSE, mean over all methods" if many else f"LMSE of {model_name(first)}"
+    usual = ("best", "median", "worst") if many else ("median", "worst", "second worst")
+    for label, row in shown_rows(run.shown or usual, run.data.ids, column.tolist(), "lower", what):
         item, name = run.data[row], run.data.ids[row]
         truth = stack_ground_truth([item])
         true = _shown(truth.reflectance, truth.shading, truth)
+        captions, tiles, errors = [], [], []
         pictures = [
             png_picture(scale_for_page(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
             png_picture(true, f"True reflectance and shading of {name}.", "ground truth"),
@@ -156,32 +165,18 @@ def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]
                     run.scored[model], [name], truth.image, truth.mask, run.device, truth.lights
                 )
                 reflectance, shading = found.reflectance.cpu(), found.shading.cpu()
-            given = _shown(*_scaled(reflectance, shading, truth), truth)
-            caption = f"{model}: {'failed, ' if failed else ''}{_errors(result, row)}"
-            pictures.append(png_picture(given, f"Reflectance and shading of {name} by {model}.", caption))
+            scaled = _scaled(reflectance, shading, truth)
+            tiles.append(_shown(*scaled, truth))
+            errors += _error_maps(*scaled, truth)
+            captions.append(f"{model}: {'failed, ' if failed else ''}{_errors(result, row)}")
+        maps, reach = error_tiles(errors, truth.mask[0])
+        for place, model in enumerate(results):
+            alt = f"Reflectance and shading of {name} by {model}."
+            pictures.append(png_picture(tiles[place], alt, captions[place]))
+            joined = join_horizontally(*maps[2 * place : 2 * place + 2])
+            pictures.append(png_picture(joined, f"Errors of {model} on {name}.", f"absolute errors, {reach}"))
         blocks.append(PicturesBlock(tuple(pictures), f"{name}: {label}"))
     return blocks
-
-
-def _typical_rows(results: Mapping[str, MeanResult]) -> list[tuple[str, int]]:
-    """Choose the rows of the lowest, the median and the highest LMSE, as a mean over all results."""
-    means = np.mean([result.columns["lmse"] for result in results.values()], 0)
-    order = [row for row in np.argsort(means, kind="stable").tolist() if np.isfinite(means[row])]
-    places = {"lowest": 0, "median": (len(order) - 1) // 2, "highest": len(order) - 1} if order else {}
-    rows = {order[place]: label for label, place in places.items()}
-    return [(f"{label} LMSE, mean over all methods", row) for row, label in rows.items()]
-
-
-def _worst_rows(result: MeanResult) -> list[tuple[str, int]]:
-    """Choose the row of median LMSE and the worst rows among the rows with a defined LMSE."""
-    column = np.array(result.columns["lmse"])
-    order = [row for row in np.argsort(column, kind="stable").tolist() if np.isfinite(column[row])]
-    if not order:
-        return []
-    middle = order[(len(order) - 1) // 2]
-    worst = [row for row in order[::-1] if row != middle][: len(_WORST)]
-    labels = zip(("median", *_WORST), (middle, *worst), strict=False)
-    return [(f"{label} LMSE of {model_name(result)}", row) for label, row in labels]
 
 
 def _errors(result: MeanResult, row: int) -> str:
@@ -199,11 +194,21 @@ def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[T
     return first, second
 
 
-def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
-    """Join reflectance and shading; shading is divided by the 99th percentile of the true shading."""
+def _white(truth: GroundTruth) -> Tensor:
+    """Compute the 99th percentile of the true shading, by which shading is divided."""
     inside = truth.shading[0][:, truth.mask[0]]
-    white = torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
-    tiles = [scale_for_page(linear_pixels(part[0])) for part in (reflectance, shading / white)]
+    return torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
+
+
+def _error_maps(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> list[Tensor]:
+    """Compute the absolute errors of the channels of both images, of shading those that are known."""
+    of_shading = (truth.comparable(shading) - truth.comparable(truth.shading)) / _white(truth)
+    return [one[0].abs().mean(0) for one in (reflectance - truth.reflectance, of_shading)]
+
+
+def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
+    """Join reflectance and shading."""
+    tiles = [scale_for_page(linear_pixels(part[0])) for part in (reflectance, shading / _white(truth))]
     for tile in tiles:
         tile[~scale_mask_for_page(truth.mask[0])] = BACKGROUND
     return join_horizontally(*tiles)

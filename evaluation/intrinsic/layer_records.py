@@ -131,20 +131,41 @@ def _measure(
     if batch.layer != options.layer:
         raise InputError(f"expected rows of the layer {options.layer}, got {batch.layer}; give its `layer`")
     made: dict[str, list[Tensor]] = {}
-    every = [_scored(row, batch.layer) for row in predicted.rows]
-    for rows in _alike(every):
-        mask = batch.mask[rows]
-        given, true, weights = _fitted(torch.stack(every[rows]), batch.truth[rows], mask, options)
-        if hasattr(options, "align"):
-            given = align(given, true, weights, options.align)
+    for rows, given, true, weights in compared_layers(predicted, batch, options):
         shares = {"": weights}
         for name, part in batch.parts.items():
-            share = resize((part[rows] & mask)[:, None].double(), weights.shape[1:], options.filter)
+            inside = (part[rows] & batch.mask[rows])[:, None].double()
+            share = resize(inside, weights.shape[1:], options.filter)
             shares[f" of {name}"] = share[:, 0].clamp(0, 1)
         for of, share in shares.items():
             for column, values in scores(given, true, share, options).items():
                 made.setdefault(f"{column}{of}", []).append(values)
     return {name: torch.cat(columns) for name, columns in made.items()}
+
+
+def compared_layers(
+    predicted: PredictedLayers, batch: LayerBatch, options: Any
+) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+    """Bring predictions and truth to the size, alignment, axes and colour space in which they are scored.
+
+    Args:
+        predicted: layers of each image.
+        batch: the images.
+        options: `OneLayerOptions`, `NormalsOptions` or `DepthOptions`.
+
+    Returns:
+        Neighbouring rows of the batch, their predictions and truths, [rows, channels, height, width], and the
+        weights of their pixels.
+    """
+    every = [_scored(row, batch.layer) for row in predicted.rows]
+    for rows in _alike(every):
+        given, true, weights = _fitted(torch.stack(every[rows]), batch.truth[rows], batch.mask[rows], options)
+        if hasattr(options, "align"):
+            given = align(given, true, weights, options.align)
+        if getattr(options, "axes", "opencv") == "opengl":
+            given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
+        space = getattr(options, "space", "linear")
+        yield rows, in_space(given, space), in_space(true, space), weights
 
 
 def _alike(rows: Sequence[Tensor]) -> Iterator[slice]:
@@ -179,7 +200,7 @@ def _fitted(given: Tensor, true: Tensor, mask: Tensor, options: Options) -> tupl
 def _image_scores(
     given: Tensor, true: Tensor, mask: PixelMask, options: OneLayerOptions
 ) -> dict[str, Tensor]:
-    pair = in_space(given, options.space), in_space(true, options.space), mask
+    pair = given, true, mask
     found = {
         "mae": mae(*pair),
         "rmse": mse(*pair).sqrt(),
@@ -197,11 +218,7 @@ def _lpips(place: str, device: torch.device) -> LPIPS:
     return open_lpips(place, device)[0]
 
 
-def _normal_scores(
-    given: Tensor, true: Tensor, mask: PixelMask, options: NormalsOptions
-) -> dict[str, Tensor]:
-    if options.axes == "opengl":
-        given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
+def _normal_scores(given: Tensor, true: Tensor, mask: PixelMask, _: NormalsOptions) -> dict[str, Tensor]:
     return vars(normal_errors(given, true, mask))
 
 
@@ -229,6 +246,7 @@ def _record(name: str, options: type[Any], scores: Scores, columns: Mapping[str,
         measure=lambda *given: _measure(scores, *given),
         controls={"constant": constant_layers},
         ranges={column: about[1:] for column, about in columns.items()},
+        page="candlelight.evaluation.intrinsic.layer_report:LAYER_PAGE",
     )
 
 

@@ -214,7 +214,7 @@ def _choices(results: Mapping[str, object]) -> TableBlock:
     return TableBlock("Choices of each protocol", head, rows, folded=True)
 
 
-_PUBLISHED = "Published: {}. These scores are of other runs, and do not compete for bold."
+_PUBLISHED = "Published scores, {}, are of other runs, and do not compete for bold."
 
 
 def _all_scores(results: Mapping[str, Mapping[str, Result]]) -> list[Block]:

@@ -29,6 +29,7 @@ from candlelight.evaluation.intrinsic.protocol_records import (
     DecompositionRule,
     EvaluationProtocol,
     Preset,
+    published_beside,
 )
 from candlelight.evaluation.run.evaluate import Measured, Run, collect_errors, score
 from candlelight.evaluation.run.fingerprints import Fingerprint
@@ -332,7 +333,10 @@ def _score_alike(run: Run[Any], view: Any, records: Sequence[EvaluationProtocol]
 
 def _named(record: EvaluationProtocol, result: Result) -> Result:
     own = {"protocol": record.name, "protocol_version": record.version}
-    return replace(result, about=replace(result.about, settings=result.about.settings | own))
+    published = published_beside(record, result)
+    details = result.details | ({"published": published} if published else {})
+    about = replace(result.about, settings=result.about.settings | own)
+    return replace(result, about=about, details=details)
 
 
 def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) -> str | None:

@@ -72,7 +72,7 @@ def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
     lines = _cells(columns, rows, apart, intervals, "**{}**".format, str)
     escaped = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in (head, *lines)]
     rule = "|".join(["---", *("---:" for _ in columns)])
-    told = "".join(f"\nPublished: {source}.\n" for source in published_sources(results))
+    told = "".join(f"\nPublished scores were {source}.\n" for source in published_sources(results))
     return "\n".join([f"| {escaped[0]} |", f"|{rule}|", *(f"| {line} |" for line in escaped[1:]), told])
 
 
@@ -106,7 +106,7 @@ def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
         r"\midrule",
         *(rf"{' & '.join(line)} \\" for line in lines),
     ]
-    told = [f"published: {source}" for source in published_sources(results)]
+    told = [f"published scores were {source}" for source in published_sources(results)]
     about = "; ".join(dict.fromkeys([*(_origin(result) for result in results), *told]))
     start = rf"\begin{{tabular}}{{l{'r' * len(columns)}}}"
     return "\n".join(

@@ -90,7 +90,7 @@ def test_benchmark_writes_tables_and_a_page_and_ranks_of_two_calls_are_not_compa
     assert float(rows[0]["lmse"]) == next(iter(results.values()))["columns"]["lmse"][0]
     html = page.read_text()
     for part in (
-        *("Mean rank over the objects", "Mean LMSE for other windows", "p = 1 is better", "highest LMSE"),
+        *("Mean rank over the objects", "Mean LMSE for other windows", "p = 1 is better", "worst LMSE, mean over all methods"),
     ):
         assert part in html
     assert html.count("<img") == 3 * (2 + 9)
