@@ -21,7 +21,7 @@ from candlelight.evaluation.commands.evaluate_options import (
     show_page,
     show_results,
 )
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, did_you_mean
 
 _CHOICE = ("set_name", "split", "rows", "limit")
 
@@ -178,15 +178,12 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     """Run an evaluation: open what it needs, score, print, and write files and the page."""
     from candlelight.evaluation.run.evaluate import find_evaluation, pick_device, score, start
 
-    if values.get("pictures"):
-        from candlelight.evaluation.report.error_maps import check_shown
-
     record = find_evaluation(name)
     out, page, figures = values.pop("out"), values.pop("page"), values.pop("figures")
-    intervals, pictures = values.pop("intervals"), values.pop("pictures", ())
+    intervals, wanted = values.pop("intervals"), values.pop("pictures", ())
     check_outputs(out, page)
-    if pictures and page is None:
-        raise InputError(f"--pictures {pictures[0]}: needs a page; give --report FILE.html")
+    if wanted and page is None:
+        raise InputError(f"--pictures {wanted[0]}: needs a page; give --report FILE.html")
     device = pick_device(values.pop("device"))
     choice = {"data": values.pop("data"), **{one: values.pop(one) for one in _CHOICE}}
     missing = values.pop("missing", "error")
@@ -197,17 +194,20 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     options = make_options(record.options, values)
     steps = open_steps(out)
     run = start(record, options, choice, sources, device, missing=missing, steps=steps)
-    if pictures:
-        check_shown(pictures, run.data.ids)
-        run = replace(run, shown=pictures)
+    for one in wanted:
+        if one not in (known := ("worst", "median", "best", *run.data.ids)):
+            raise InputError(
+                f"--pictures {one}: expected worst, median, best or an id{did_you_mean(one, known)}"
+            )
+    run = replace(run, shown=wanted)
     results = score(run)
     shown = record.page_of()
     kept = list(results.values())
     lines = None if shown is None or shown.lines is None else shown.lines(kept)
     show_results(kept, out, lines, intervals)
     if page or figures:
-        blocks = shown.pictures(run, results) if shown is not None and shown.pictures and page else ()
-        show_page(page, kept, blocks, figures)
+        pictures = shown.pictures(run, results) if shown is not None and shown.pictures and page else ()
+        show_page(page, kept, pictures, figures)
     end_steps(steps)
 
 

@@ -16,21 +16,13 @@ from candlelight.evaluation.intrinsic.benchmark_report import RANK, benchmark_bl
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.report.blocks import (
     Block,
-    PicturesBlock,
     PlotBlock,
     Section,
     TextBlock,
-    note,
-    number,
-    png_picture,
-    scores_table,
-    settings_table,
-    unbroken,
 )
-from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
-from candlelight.evaluation.report.error_maps import error_tiles, shown_rows
-from candlelight.evaluation.report.plain_section import plain_section
-from candlelight.evaluation.report.row_tables import row_tables
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.error_maps import ComparedRow, prediction_blocks
+from candlelight.evaluation.report.plain_section import plain_section, score_bars
 from candlelight.evaluation.report.tiles import (
     join_horizontally,
     linear_pixels,
@@ -51,7 +43,7 @@ READING = (
     ),
     TextBlock(
         "↓ Lower is better. 0 is perfect. A prediction of zeros has LMSE 1, and a failed prediction counts "
-        "as 1.",
+        "as 1. MSE includes the scale: it is meaningful only for models that predict the scale.",
         term="How to read",
     ),
     TextBlock(
@@ -63,52 +55,9 @@ READING = (
 
 def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
     """Report the errors of models on the same data."""
-    notes = [note for result in results for note in _notes(result)]
-    notes.append("MSE includes the scale: it is meaningful only for models that predict the scale.")
-    caption = "Error of each model: mean over rows, with 95 % intervals over groups of rows"
-    means = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
-    plot = PlotBlock(
-        _draw(results),
-        f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
-        "LMSE by model. Whiskers are 95 % intervals; vertical lines are means of reflectance and shading.",
-    )
-    scores = scores_table(caption, results, models_as_rows=True)
     ranked = benchmark_blocks(results) if all(RANK in result.columns for result in results) else []
-    rows = *row_tables(results), settings_table(results)
-    blocks = (scores, *map(note, notes), plot, *ranked, *pictures, *rows)
-    return Section("intrinsic", "Intrinsic images", blocks)
-
-
-def _notes(result: MeanResult) -> list[str]:
-    """Report the numbers of failed rows and of rows with undefined ground truth."""
-    name, notes = model_name(result), []
-    if result.failed:
-        notes.append(
-            f"{name}: {len(result.failed)} of {len(result.ids)} predictions failed (missing or not finite) "
-            f"and count as LMSE 1. The LMSE of the other rows is {number(result.mean_of_rest['lmse'])}."
-        )
-    if result.undefined:
-        notes.append(
-            f"{name}: {result.undefined} of {len(result.ids)} rows are left out, because LMSE is not "
-            "defined: the ground truth is 0 or masked in every window."
-        )
-    return notes
-
-
-def _draw(results: Sequence[MeanResult]) -> str:
-    pairs = [[result.scores["lmse_reflectance"], result.scores["lmse_shading"]] for result in results]
-    means = np.array([[score.value for score in pair] for pair in pairs])
-    ends = np.array(
-        [[(score.value - score.low, score.high - score.value) for score in pair] for pair in pairs]
-    )
-    with drawing(1.0 + 0.6 * len(results)) as figure:
-        axes = figure.subplots()
-        draw_bars(axes, means, ("reflectance", "shading"), ends)
-        for row, result in enumerate(results):
-            axes.plot([result.score] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
-        label_rows(axes, [model_name(result) for result in results])
-        axes.set_xlabel("LMSE")
-        return to_svg(figure, "lmse")
+    bars = [score_bars(results, name) for name in NEEDS]
+    return plain_section("intrinsic", "Intrinsic images", results, (*ranked, *pictures), bars)
 
 
 _HOW = (
@@ -120,44 +69,24 @@ _HOW = (
 )
 
 
-def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
-    """Show the decompositions by all models, with maps of their errors, of the rows that were asked for.
-
-    Others than those of ``run.shown`` are a median row and the worst rows by the LMSE of the first model. If
-    methods of the benchmark were run, rows are chosen by the mean over all results: the best, the median and
-    the worst one.
+def intrinsic_pictures(run: Run[Any], results: Mapping[str, MeanResult]) -> list[Block]:
+    """Show the decompositions by all models of some rows, with maps of their errors.
 
     Args:
         run: the run, whose models run on these few rows again; ``run.kept["decompose"]`` decomposes rows by
             the methods of the benchmark.
         results: its results.
 
-    Returns:
-        A text, and a block of pictures for each row.
-
     Raises:
         InputError: a model raised an exception.
     """
     decompose: MethodDecomposer | None = run.kept.get("decompose")
-    blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
-    many, (first, *_) = decompose is not None, results.values()
-    column = np.mean(
-        [one.columns["lmse"] for one in results.values()] if many else [first.columns["lmse"]], 0
-    )
-    what = "LMSE, mean over all methods" if many else f"LMSE of {model_name(first)}"
-    usual = ("best", "median", "worst") if many else ("median", "worst", "second worst")
-    for label, row in shown_rows(run.shown or usual, run.data.ids, column.tolist(), "lower", what):
+
+    def draw(row: int) -> ComparedRow:
         item, name = run.data[row], run.data.ids[row]
-        truth = stack_ground_truth([item])
-        true = _shown(truth.reflectance, truth.shading, truth)
-        captions, tiles, errors = [], [], []
-        pictures = [
-            png_picture(scale_for_page(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
-            png_picture(true, f"True reflectance and shading of {name}.", "ground truth"),
-        ]
-        opened = BenchmarkObject(item)
-        for model, result in results.items():
-            failed = name in result.failed
+        truth, opened = stack_ground_truth([item]), BenchmarkObject(item)
+        tiles, errors = {}, {}
+        for model in results:
             if decompose is not None and model in decompose.choices:
                 reflectance, shading = opened.in_colour(decompose(model, row, opened).decomposition)
             else:
@@ -166,23 +95,14 @@ def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]
                 )
                 reflectance, shading = found.reflectance.cpu(), found.shading.cpu()
             scaled = _scaled(reflectance, shading, truth)
-            tiles.append(_shown(*scaled, truth))
-            errors += _error_maps(*scaled, truth)
-            captions.append(f"{model}: {'failed, ' if failed else ''}{_errors(result, row)}")
-        maps, reach = error_tiles(errors, truth.mask[0])
-        for place, model in enumerate(results):
-            alt = f"Reflectance and shading of {name} by {model}."
-            pictures.append(png_picture(tiles[place], alt, captions[place]))
-            joined = join_horizontally(*maps[2 * place : 2 * place + 2])
-            pictures.append(png_picture(joined, f"Errors of {model} on {name}.", f"absolute errors, {reach}"))
-        blocks.append(PicturesBlock(tuple(pictures), f"{name}: {label}"))
-    return blocks
+            tiles[model], errors[model] = _shown(*scaled, truth), _error_maps(*scaled, truth)
+        image = scale_for_page(linear_pixels(truth.image[0]))
+        return ComparedRow(
+            image, _shown(truth.reflectance, truth.shading, truth), tiles, errors, truth.mask[0]
+        )
 
-
-def _errors(result: MeanResult, row: int) -> str:
-    names = ("reflectance", "shading")
-    parts = (unbroken(f"{name} {number(result.columns[f'lmse_{name}'][row])}") for name in names)
-    return f"LMSE {', '.join(parts)}"
+    blocks = prediction_blocks(run, results, NEEDS[1:], draw)
+    return [TextBlock(_HOW, quiet=True), *blocks]
 
 
 def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[Tensor, Tensor]:

@@ -146,16 +146,10 @@ def _measure(
 def compared_layers(
     predicted: PredictedLayers, batch: LayerBatch, options: Any
 ) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
-    """Bring predictions and truth to the size, alignment, axes and colour space in which they are scored.
-
-    Args:
-        predicted: layers of each image.
-        batch: the images.
-        options: `OneLayerOptions`, `NormalsOptions` or `DepthOptions`.
+    """Bring predictions and truth to the size, alignment and axes in which they are scored.
 
     Returns:
-        Neighbouring rows of the batch, their predictions and truths, [rows, channels, height, width], and the
-        weights of their pixels.
+        Neighbouring rows of the batch, their predictions, truths and weights of pixels.
     """
     every = [_scored(row, batch.layer) for row in predicted.rows]
     for rows in _alike(every):
@@ -164,8 +158,7 @@ def compared_layers(
             given = align(given, true, weights, options.align)
         if getattr(options, "axes", "opencv") == "opengl":
             given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
-        space = getattr(options, "space", "linear")
-        yield rows, in_space(given, space), in_space(true, space), weights
+        yield rows, given, true, weights
 
 
 def _alike(rows: Sequence[Tensor]) -> Iterator[slice]:
@@ -200,7 +193,7 @@ def _fitted(given: Tensor, true: Tensor, mask: Tensor, options: Options) -> tupl
 def _image_scores(
     given: Tensor, true: Tensor, mask: PixelMask, options: OneLayerOptions
 ) -> dict[str, Tensor]:
-    pair = given, true, mask
+    pair = in_space(given, options.space), in_space(true, options.space), mask
     found = {
         "mae": mae(*pair),
         "rmse": mse(*pair).sqrt(),

@@ -69,29 +69,16 @@ def normal_errors(
     """
     check_masked(prediction, target, mask, "batch 3 height width")
     predicted, true = masked_double(prediction, mask), masked_double(target, mask)
-    angles = masked_double(normal_angles(predicted, true), mask)
+    dot = (predicted * true).sum(1)
+    cross = torch.linalg.vector_norm(torch.linalg.cross(predicted, true, dim=1), dim=1)
+    nothing = (predicted == 0).all(1)
+    angles = masked_double(torch.rad2deg(torch.atan2(cross, dot)).masked_fill(nothing, 90.0), mask)
     usable = is_finite(predicted) & is_finite(true)
     middle = weighted_median(angles.flatten(1), mask.double().flatten(1))
     near = [mean_weighted((angles < limit).double() * (mask > 0), mask) for limit in (11.25, 22.5, 30)]
     columns = (mean_weighted(angles, mask), middle, *near)
     kind = result_dtype(prediction)
     return NormalErrors(*(column.masked_fill(~usable, torch.nan).to(kind) for column in columns))
-
-
-def normal_angles(
-    prediction: Float[Tensor, "batch 3 height width"], target: Float[Tensor, "batch 3 height width"]
-) -> Float[Tensor, "batch height width"]:
-    """Compute the angle of each pixel in degrees, as `normal_errors`.
-
-    Example:
-        >>> up = torch.tensor([0.0, 1.0, 0.0]).reshape(1, 3, 1, 1)
-        >>> normal_angles(-up, up), normal_angles(0 * up, up)
-        (tensor([[[180.]]]), tensor([[[90.]]]))
-    """
-    dot = (prediction * target).sum(1)
-    cross = torch.linalg.vector_norm(torch.linalg.cross(prediction, target, dim=1), dim=1)
-    nothing = (prediction == 0).all(1)
-    return torch.rad2deg(torch.atan2(cross, dot)).masked_fill(nothing, 90.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from candlelight.evaluation.report.plain_section import plain_section, score_bar
 from candlelight.evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import Run, on_device
-from candlelight.evaluation.run.result import Result, align_columns, marked_scores, model_name
+from candlelight.evaluation.run.result import Result, align_columns, model_name
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 READING = (
@@ -50,25 +50,20 @@ def leak_section(results: Sequence[Result], pictures: Sequence[Block]) -> Sectio
 
 
 def leak_lines(results: Sequence[Result]) -> list[str]:
-    """Write a line for each model, and compare the first model with the user's others in both leaks.
-
-    The lowest leaks of the user's models are bold, by the codes of a terminal.
-    """
+    """Write a line for each model, and compare the first model with the user's others in both leaks."""
     rest = "above noise", "interaction"
     titles = "model", "light in reflectance ↓", *rest, "paint in shading ↓", *rest, "failed"
     rows: list[tuple[str, ...]] = [titles]
-    marked = marked_scores(results, lambda score: _share(score.value))
-    for result, written in zip(results, marked, strict=True):
+    for result in results:
         shares = [result.scores[name] for name in (*COLUMNS[0::2], *COLUMNS[1::2])]
-        cells = [written[name] for name in (*COLUMNS[0::2], *COLUMNS[1::2])]
+        cells = [_share(share.value) for share in shares]
         for place in (0, 3):
             low, high = shares[place].low, shares[place].high
-            interval = "" if math.isnan(low) else f" ({_share(low)} to {_share(high)})"
-            cells[place] = type(cells[place])(f"{cells[place]}{interval}")
+            cells[place] += "" if math.isnan(low) else f" ({_share(low)} to {_share(high)})"
         rows.append((model_name(result), *cells, str(len(result.failed))))
     own = [result for result in results if model_name(result) not in LEAK_CONTROLS]
     pairs = [compare(own[0], other, column) for other in own[1:] for column in COLUMNS[:2]]
-    return [align_columns(rows, styled=True), *map(str, pairs)]
+    return [align_columns(rows), *map(str, pairs)]
 
 
 def _share(value: float) -> str:

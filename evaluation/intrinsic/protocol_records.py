@@ -93,23 +93,19 @@ class Preset(NamedTuple):
 
 
 class SureNumbers(NamedTuple):
-    """Published numbers that were read in their publication and agree with a protocol in all choices.
+    """Numbers of a published table that agree with its protocol in all choices.
 
     Attributes:
-        methods: rows of the published table.
-        column: column of a result; that of the table is its second.
-        factor: unit of the publication, in that of the result.
-        layout: layout of the data.
-        split: split of the data.
-        count: rows of the split, or groups of rows; results of fewer stand beside no published number.
+        source: the table, in a few words.
+        methods: its rows; all if empty.
+        column: column of a result that is its second, with the factor from its unit.
+        data: layout, split, and number of rows or groups of the data.
     """
 
+    source: str
     methods: tuple[str, ...]
-    column: str
-    factor: float
-    layout: str
-    split: str
-    count: int
+    column: tuple[str, float]
+    data: tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,7 @@ class PublishedTable:
         columns: titles of the columns, the first of which holds methods.
         rows: a row for each method.
         remark: reasons for which the numbers are not comparable with each other or with the protocol.
-        sure: numbers that stand beside own ones in tables.
+        sure: numbers that stand beside own scores of the same data.
     """
 
     reading: str
@@ -184,29 +180,17 @@ def main_score(result: Result, protocol: EvaluationProtocol) -> float:
     return result.scores[protocol.columns[0]].value
 
 
-def published_beside(record: EvaluationProtocol, result: Result) -> dict[str, Any]:
-    """Return the published scores that stand beside a result: of the same protocol, data set, split and rows.
-
-    Args:
-        record: the protocol.
-        result: a result of it.
-
-    Returns:
-        ``source``, and ``scores`` by method and column; empty if there are none.
-    """
-    data = result.about.data
-    for table in record.published:
-        sure = table.sure
-        counts = data.get("rows"), len(set(result.groups))
-        if (
-            sure
-            and (data.get("layout"), data.get("split")) == (sure.layout, sure.split)
-            and sure.count in counts
-        ):
-            values = {row[0]: float(row[1]) * sure.factor for row in table.rows if row[0] in sure.methods}
-            scores = {method: {sure.column: float(f"{value:.6g}")} for method, value in values.items()}
-            return {"source": table.reading, "scores": scores}
-    return {}
+def published_beside(record: EvaluationProtocol, result: Result) -> dict[str, dict[str, float]]:
+    """Return the published scores, by method and column, of the protocol and the data of a result."""
+    about, found = result.about.data, {}
+    counts = (about.get("rows"), len(set(result.groups)))
+    known = {(about.get("layout"), about.get("split"), count) for count in counts}
+    for table, sure in ((table, table.sure) for table in record.published):
+        for method, value, *_ in table.rows if sure and sure.data in known else ():
+            if method in (sure.methods or method):
+                score = float(f"{float(value) * sure.column[1]:.6g}")
+                found[f"{method} (published, {sure.source})"] = {sure.column[0]: score}
+    return found
 
 
 THIRD_PARTY = "as transcribed by a third party (tmkhang1999/CARI, 2026); the papers' tables were not opened"
@@ -256,7 +240,7 @@ GAMMA_TABLE = PublishedTable(
     ("method", "WHDR"),
     (("BigTime", ".203"), ("USI3D", ".1869"), ("CGIntrinsics", ".148")),
     "The colour space of USI3D's number is not known.",
-    SureNumbers(("BigTime", "CGIntrinsics"), "whdr", 1, "iiw", "test", 1046),
+    SureNumbers("CSM, Table 1", ("BigTime", "CGIntrinsics"), ("whdr", 1), ("iiw", "test", 1046)),
 )
 SAW_TABLE = PublishedTable(
     "read in Gupta et al. 2022 (CSM), Table 1",
@@ -264,7 +248,7 @@ SAW_TABLE = PublishedTable(
     (("BigTime", "91.87"), ("USI3D", "78.69"), ("CGIntrinsics", "97.93")),
     "The table mixes protocols: BigTime's program computes the plain area with thresholds up to log 8, that "
     "of CGIntrinsics the challenge.",
-    SureNumbers(("CGIntrinsics",), "saw_ap", 0.01, "saw", "test", 1699),
+    SureNumbers("CSM, Table 1", ("CGIntrinsics",), ("saw_ap", 0.01), ("saw", "test", 1699)),
 )
 MAW_TABLE = PublishedTable(
     f"CD-IID (Careaga and Aksoy 2024), Table 1, {THIRD_PARTY}",
@@ -297,20 +281,8 @@ ORB_TABLE = PublishedTable(
         ("Neural-PIL", "36.89"),
         ("SingleImage", "34.94"),
     ),
-    sure=SureNumbers(
-        (
-            "NVDiffRecMC",
-            "NVDiffRec",
-            "InvRender",
-            "NeRFactor",
-            "NeRD",
-            "SIRFS",
-            "PhySG",
-            "Neural-PIL",
-            "SingleImage",
-        ),
-        *("psnr_reflectance", 1, "stanford-orb", "full", 42),
-    ),
+    "",
+    SureNumbers("its repository", (), ("psnr_reflectance", 1), ("stanford-orb", "full", 42)),
 )
 
 

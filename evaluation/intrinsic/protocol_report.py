@@ -15,7 +15,6 @@ from candlelight.evaluation.report.blocks import (
     Section,
     TableBlock,
     TextBlock,
-    note,
     scores_table,
     settings_table,
     unbroken,
@@ -28,7 +27,7 @@ from candlelight.evaluation.run.result import (
     Result,
     align_columns,
     model_name,
-    published_sources,
+    published_scores,
     table,
 )
 
@@ -214,17 +213,14 @@ def _choices(results: Mapping[str, object]) -> TableBlock:
     return TableBlock("Choices of each protocol", head, rows, folded=True)
 
 
-_PUBLISHED = "Published scores, {}, are of other runs, and do not compete for bold."
-
-
 def _all_scores(results: Mapping[str, Mapping[str, Result]]) -> list[Block]:
     blocks: list[Block] = []
     for name, some in results.items():
         same = list(some.values())
         scores = scores_table(f"All scores of {name}, with 95 % intervals", same, models_as_rows=True)
-        sources = published_sources(same)
-        blocks += [replace(scores, folded=not sources), *(note(_PUBLISHED.format(one)) for one in sources)]
-        blocks += [replace(one, caption=f"{name}: {one.caption}") for one in row_tables(same)]
+        shown = len(results) == 1 or published_scores(same)
+        rows = (replace(one, caption=f"{name}: {one.caption}") for one in row_tables(same))
+        blocks += [replace(scores, folded=not shown), *rows]
     last = [result for some in results.values() for result in some.values()][:1]
     return [*blocks, settings_table(last)]
 

@@ -333,10 +333,9 @@ def _score_alike(run: Run[Any], view: Any, records: Sequence[EvaluationProtocol]
 
 def _named(record: EvaluationProtocol, result: Result) -> Result:
     own = {"protocol": record.name, "protocol_version": record.version}
-    published = published_beside(record, result)
-    details = result.details | ({"published": published} if published else {})
     about = replace(result.about, settings=result.about.settings | own)
-    return replace(result, about=about, details=details)
+    beside = {"published": found} if (found := published_beside(record, result)) else {}
+    return replace(result, about=about, details=result.details | beside)
 
 
 def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ Texts, tables, plots and pictures, grouped in sections; formats of numbers in ta
 import base64
 import math
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import ClassVar
@@ -185,11 +185,14 @@ def scores_table(caption: str, results: Sequence[Result], models_as_rows: bool =
     """
     marked = marked_scores(results, with_interval)
     if models_as_rows:
-        marked = [{name: some[name] for name in some if name == _whole_in(some, name)} for some in marked]
+        marked = [
+            {name: cell for name, cell in some.items() if name == whole_column(name)} for some in marked
+        ]
     columns = [_column(*pair) for pair in zip(results, marked, strict=True)]
-    published = published_scores(results)
-    for scores in published.values():
-        columns.append({f"{name}{results[0].about.arrow(name)}": number(one) for name, one in scores.items()})
+    arrow, published = results[0].about.arrow, published_scores(results)
+    columns += [
+        {f"{name}{arrow(name)}": number(one) for name, one in some.items()} for some in published.values()
+    ]
     names = list(dict.fromkeys(name for column in columns for name in column))
     models = [*map(model_name, results), *published]
     cells = [[column.get(name, "") for name in names] for column in columns]
@@ -197,10 +200,6 @@ def scores_table(caption: str, results: Sequence[Result], models_as_rows: bool =
         return TableBlock(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
     rows = tuple((model, *row) for model, row in zip(models, cells, strict=True))
     return TableBlock(caption, ("model", *names), rows)
-
-
-def _whole_in(names: Container[str], name: str) -> str:
-    return whole if (whole := whole_column(name)) in names else name
 
 
 def _column(result: Result, written: dict[str, str]) -> dict[str, str]:

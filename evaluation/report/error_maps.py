@@ -1,102 +1,91 @@
-"""Rows that a page shows, and maps of the errors of several models in one scale."""
+"""Pictures of chosen rows: predictions beside the truth, with maps of their errors in one scale."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from candlelight.evaluation.catalogue.record import Better
-from candlelight.evaluation.report.blocks import number, unbroken
-from candlelight.evaluation.report.tiles import scale_for_page, scale_mask_for_page
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.evaluation.catalogue.record import direction
+from candlelight.evaluation.report.blocks import PicturesBlock, number, png_picture, unbroken
+from candlelight.evaluation.report.tiles import join_horizontally, scale_for_page, scale_mask_for_page
+from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.result import MeanResult
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet_tiles import BACKGROUND
 
-SHOWN_BY_SCORE = ("worst", "median", "best")
+SHOWN_ROWS = ("worst", "median", "best")
 _BAR = 6  # pixels of the height of a colour bar
-_COLOURS = matplotlib.colormaps["viridis"]
 
 
-def check_shown(wanted: Sequence[str], ids: Sequence[str]) -> None:
-    """Refuse a row that is neither worst, median or best nor an id of the data.
+class ComparedRow(NamedTuple):
+    """One row as pixels of a page, and maps of errors, at least 0, of each model; only the mask is read."""
 
-    Example:
-        >>> check_shown(["wurst"], ["a"])
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: --pictures wurst: expected worst, median, best or an id ...
-    """
-    for one in wanted:
-        if one not in SHOWN_BY_SCORE and one not in ids:
-            near = did_you_mean(one, [*SHOWN_BY_SCORE, *ids])
-            raise InputError(f"--pictures {one}: expected worst, median, best or an id of the data{near}")
+    image: Pixels
+    truth: Pixels
+    predictions: Mapping[str, Pixels]
+    errors: Mapping[str, Sequence[Float[Tensor, "height width"]]]
+    mask: Bool[Tensor, "height width"]
 
 
-def shown_rows(
-    wanted: Sequence[str], ids: Sequence[str], scores: Sequence[float], better: Better, what: str
-) -> list[tuple[str, int]]:
-    """Choose rows: by their place among the rows with a defined score, or by id.
+_Results = Mapping[str, MeanResult]
+
+
+def prediction_blocks(
+    run: Run[Any], results: _Results, columns: Sequence[str], draw: Callable[[int], ComparedRow]
+) -> list[PicturesBlock]:
+    """Show the rows of ``run.shown``: by the first score of the first model, or by their ids.
 
     Args:
-        wanted: some of "worst", "second worst", "median", "best", and ids, which go before these words.
-        ids: id of each row.
-        scores: score of each row.
-        better: direction of the scores.
-        what: name of the score, for the labels.
+        run: the run.
+        results: its results.
+        columns: scores below the predictions.
+        draw: makes the pictures of a row of the data.
 
     Returns:
-        A label and the number of each row, each row once.
-
-    Example:
-        >>> shown_rows(["worst", "best", "b"], ["a", "b", "c"], [3.0, 2.0, 1.0], "lower", "LMSE of net")
-        [('worst LMSE of net', 0), ('best LMSE of net', 2), ('LMSE of net 2.00', 1)]
+        A block for each row, once: image, truth, and each model's prediction and errors. All maps of a row
+        have one scale: from 0, dark blue, to the largest 99th percentile of a map, yellow.
     """
-    column = np.array(scores) * (-1 if better == "higher" else 1)
-    order = [row for row in np.argsort(column, kind="stable").tolist() if not np.isnan(column[row])]
-    last = len(order) - 1
-    places = {"worst": last, "second worst": last - 1, "median": last // 2, "best": 0}
+    (model, first), ids = next(iter(results.items())), run.data.ids
+    column, values = next(iter(first.columns.items()))
+    losses = np.array(values) * (-1 if direction(first.about.better, column) == "higher" else 1)
+    order = np.argsort(losses, kind="stable")[: len(losses) - np.isnan(losses).sum()].tolist()
     rows: dict[int, str] = {}
-    for one in wanted:
+    for one in run.shown or SHOWN_ROWS:
         if one in ids:
-            row = ids.index(one)
-            rows.setdefault(row, f"{what} {number(scores[row])}")
-        elif 0 <= places[one] <= last:
-            rows.setdefault(order[places[one]], f"{one} {what}")
-    return [(label, row) for row, label in rows.items()]
+            rows.setdefault(ids.index(one), f"{column} of {model} {number(values[ids.index(one)])}")
+        elif order:
+            place = {"worst": -1, "median": (len(order) - 1) // 2, "best": 0}[one]
+            rows.setdefault(order[place], f"{one} {column} of {model}")
+    return [_block(draw(row), row, f"{ids[row]}: {label}", results, columns) for row, label in rows.items()]
 
 
-def error_tiles(
-    maps: Sequence[Float[Tensor, "height width"]], mask: Bool[Tensor, "height width"]
-) -> tuple[list[Pixels], str]:
-    """Draw maps of errors in one scale, each above a bar of its colours.
-
-    Args:
-        maps: errors of each model, at least 0, on the CPU; those outside the mask are not read.
-        mask: pixels with an error; the others are gray.
-
-    Returns:
-        The maps as tiles of a page, and the range: from 0, dark blue, to the largest of the 99th percentiles
-        of the maps, yellow, which larger errors have too.
-
-    Example:
-        >>> tiles, reach = error_tiles([torch.zeros(2, 2), torch.full((2, 2), 0.5)], torch.ones(2, 2) > 0)
-        >>> tiles[1][0, 0], reach.split()
-        (array([253, 231,  37], dtype=uint8), ['0', 'to', '0.500'])
-    """
-    inside = [one[mask].double().numpy() for one in maps]
+def _block(
+    shown: ComparedRow, row: int, caption: str, results: _Results, columns: Sequence[str]
+) -> PicturesBlock:
+    name = next(iter(results.values())).ids[row]
+    inside = [one[shown.mask].numpy() for maps in shown.errors.values() for one in maps]
     most = max((float(np.quantile(one, 0.99)) for one in inside if one.size), default=0.0)
-    tiles = []
-    for one in maps:
-        shares = (torch.where(mask, one, 0.0).double() / (most or 1.0)).clamp(0, 1).numpy()
-        tile = scale_for_page(_coloured(shares))
-        tile[~scale_mask_for_page(mask)] = BACKGROUND
-        bar = np.tile(np.linspace(0, 1, tile.shape[1]), (_BAR, 1))
-        gap = np.full((_BAR // 2, tile.shape[1], 3), BACKGROUND, np.uint8)
-        tiles.append(np.concatenate([tile, gap, _coloured(bar)]))
-    return tiles, unbroken(f"0 to {number(most)}")
+    pictures = [png_picture(shown.image, f"Image {name}.", "image")]
+    pictures.append(png_picture(shown.truth, f"Truth of {name}.", "ground truth"))
+    for model, tile in shown.predictions.items():
+        failed = "failed, " if name in results[model].failed else ""
+        scores = (unbroken(f"{column} {number(results[model].columns[column][row])}") for column in columns)
+        pictures.append(png_picture(tile, f"{name} by {model}.", f"{model}: {failed}{', '.join(scores)}"))
+        maps = reduce(join_horizontally, (_error_map(one, shown.mask, most) for one in shown.errors[model]))
+        reach = unbroken(f"0 to {number(most)}")
+        pictures.append(png_picture(maps, f"Errors of {model} on {name}.", f"errors, {reach}"))
+    return PicturesBlock(tuple(pictures), caption)
 
 
-def _coloured(shares: Float[np.ndarray, "height width"]) -> Pixels:
-    return np.rint(255 * _COLOURS(shares)[..., :3]).astype(np.uint8)
+def _error_map(errors: Tensor, mask: Tensor, most: float) -> Pixels:
+    """Draw errors in colour above a bar of the colours, and pixels outside the mask gray."""
+    colours = matplotlib.colormaps["viridis"]
+    shares = errors.masked_fill(~mask, 0).numpy() / (most or 1.0)
+    tile = scale_for_page(np.rint(255 * colours(shares)[..., :3]).astype(np.uint8))
+    tile[~scale_mask_for_page(mask)] = BACKGROUND
+    bar = np.rint(255 * colours(np.linspace(0, 1, tile.shape[1]))[None, :, :3]).astype(np.uint8)
+    return np.concatenate([tile, *[np.full_like(bar, BACKGROUND)] * _BAR, *[bar] * _BAR])

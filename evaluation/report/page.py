@@ -96,21 +96,11 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
     # matplotlib has escaped the text in its drawings.
     environment.filters["drawn"] = Markup
     folder = files("candlelight.evaluation.report")
-    source, script = (
-        folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "sort_tables.js")
-    )
-    tables = (block for section in sections for block in section.blocks if isinstance(block, TableBlock))
-    shown = {
-        **{"title": title, "sections": sections, "summary": summary, "sorts": _sorts},
-        "script": script if any(map(_sorts, tables)) else "",
-        # The browser runs no script but this one.
-        "script_sha256": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-    }
+    source, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.html", "sort_tables.js"))
+    # The browser runs no script but the one of this hash.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    shown = {"title": title, "sections": sections, "summary": summary, "script": script, "digest": digest}
     write_file(path, environment.from_string(source).render(shown).encode())
-
-
-def _sorts(block: TableBlock) -> bool:
-    return block.sortable and any(block.head) and len(block.rows) > 1
 
 
 def report_sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:

@@ -52,9 +52,9 @@ def _lost(result: Result) -> list[str]:
     """Report the numbers of failed and of undefined rows of a result."""
     lines = []
     if result.failed:
-        lines.append(
-            f"{model_name(result)}: {len(result.failed)} predictions failed (missing or not finite)."
-        )
+        text = f"{model_name(result)}: {len(result.failed)} predictions failed (missing or not finite)"
+        rest = next(iter(result.mean_of_rest.items())) if isinstance(result, MeanResult) else None
+        lines.append(f"{text}; {rest[0]} of the other rows is {number(rest[1])}." if rest else f"{text}.")
     if isinstance(result, MeanResult) and result.undefined:
         count = f"{result.undefined} of {len(result.ids)}"
         lines.append(f"{model_name(result)}: {count} rows are left out, because the score is not defined.")

@@ -1,15 +1,15 @@
 """Tables of parts of images, of groups and of single rows, with the models below each other."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from candlelight.evaluation.catalogue.record import direction, whole_column
 from candlelight.evaluation.report.blocks import TableBlock, with_interval
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.result import MeanResult, Result, is_control, mark_best, model_name
+from candlelight.evaluation.run.result import MeanResult, Result, competing, mark_best, model_name
 
 MOST_ROWS = 1000  # of a table, so that a page stays quick
-_Unit = tuple[tuple[str, ...], list[dict[str, Score]]]  # first cells, and the scores of each model
+_Units = dict[tuple[str, ...], list[dict[str, Score]]]  # scores of each model, by the first cells of a row
 
 
 def row_tables(results: Sequence[Result]) -> list[TableBlock]:
@@ -20,7 +20,7 @@ def row_tables(results: Sequence[Result]) -> list[TableBlock]:
 
     Returns:
         Folded tables: of parts, if there are any; of groups, if they are neither one nor all rows; of rows.
-        More rows than `MOST_ROWS` are left out, those in which the first model is best. None of a statistic.
+        Of more lines than `MOST_ROWS` those are kept in which the first model is worst. None of a statistic.
 
     Example:
         >>> from candlelight.evaluation.run.result import Provenance
@@ -34,75 +34,49 @@ def row_tables(results: Sequence[Result]) -> list[TableBlock]:
     if len(means) < len(results) or any(one.ids != means[0].ids for one in means) or len(means[0].ids) < 2:
         return []
     first = means[0]
-    wholes = [name for name in first.columns if name == whole_column(name)]
-    parts = dict.fromkeys(name.partition(" of ")[2] for name in first.columns if name not in wholes)
-    of_parts = (
-        ((part,), [{name: one.scores[f"{name} of {part}"] for name in wholes} for one in means])
-        for part in parts
-    )
-    tables = [_table("Scores of each part", ("part",), wholes, means, of_parts)] if parts else []
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for row, group in enumerate(first.groups):
-        groups.setdefault((group,), []).append(row)
-    if several := 1 < len(groups) < len(first.ids):
-        tables.append(_means("group", ("group",), groups, wholes, means))
-    keys = zip(first.ids, first.groups, strict=True) if several else zip(first.ids, strict=True)
-    rows = {key: [row] for row, key in enumerate(keys)}
-    return [*tables, _means("row", ("row", "group")[: 1 + several], rows, wholes, means)]
+    names = [name for name in first.columns if name == whole_column(name)]
+    several = 1 < len(set(first.groups)) < len(first.ids)
+    units: dict[str, _Units] = {"part": {}, "group": {}, "row": {}}
+    for part in dict.fromkeys(name.partition(" of ")[2] for name in first.columns if name not in names):
+        units["part"][(part,)] = [{name: one.scores[f"{name} of {part}"] for name in names} for one in means]
+    for group in dict.fromkeys(first.groups) if several else ():
+        rows = [row for row, one in enumerate(first.groups) if one == group]
+        units["group"][(group,)] = [_mean(one, names, rows) for one in means]
+    for row, key in enumerate(zip(first.ids, first.groups, strict=True)):
+        units["row"][key[: 1 + several]] = [_mean(one, names, [row]) for one in means]
+    return [_table(what, some, means) for what, some in units.items() if some]
 
 
-def _means(
-    what: str,
-    head: tuple[str, ...],
-    units: Mapping[tuple[str, ...], Sequence[int]],
-    names: Sequence[str],
-    results: Sequence[MeanResult],
-) -> TableBlock:
-    """Tabulate means over the rows of units; of many units, those with the worst score of the first model."""
-    caption, most, column = f"Scores of each {what}", max(1, MOST_ROWS // len(results)), names[0]
-    kept = list(units)
+def _mean(result: MeanResult, names: Sequence[str], rows: Sequence[int]) -> dict[str, Score]:
+    """Average the defined values of some rows; there are no intervals."""
+    found = {}
+    for name in names:
+        known = [one for row in rows if not math.isnan(one := result.columns[name][row])]
+        found[name] = Score(sum(known) / len(known) if known else math.nan, math.nan, math.nan)
+    return found
+
+
+def _table(what: str, units: _Units, results: Sequence[MeanResult]) -> TableBlock:
+    """Tabulate scores of parts, groups or rows by their first cells, for each result."""
+    about, caption, most = results[0].about, f"Scores of each {what}", MOST_ROWS // len(results)
+    names = list(next(iter(units.values()))[0])
     if len(units) > most:
-        sign = -1 if direction(results[0].about.better, column) == "higher" else 1
-        means = {key: sign * _mean(results[0], column, rows).value for key, rows in units.items()}
-        known = [key for key in units if not math.isnan(means[key])]
-        worst = set(sorted(known, key=means.__getitem__, reverse=True)[:most])
-        kept = [key for key in units if key in worst]
-        caption += (
-            f": the {len(kept)} of {len(units)} in which {column} of {model_name(results[0])} is worst; "
-            "--out FILE.rows.csv writes all rows"
-        )
-    scores = (
-        (key, [{name: _mean(one, name, units[key]) for name in names} for one in results]) for key in kept
-    )
-    return _table(caption, head, names, results, scores, mark_failed=what == "row")
-
-
-def _mean(result: MeanResult, column: str, rows: Sequence[int]) -> Score:
-    """Average the defined values of some rows; there is no interval."""
-    known = [one for row in rows if not math.isnan(one := result.columns[column][row])]
-    return Score(sum(known) / len(known) if known else math.nan, math.nan, math.nan)
-
-
-def _table(
-    caption: str,
-    head: tuple[str, ...],
-    names: Sequence[str],
-    results: Sequence[MeanResult],
-    units: Iterable[_Unit],
-    mark_failed: bool = False,
-) -> TableBlock:
-    better = results[0].about.better
-    failed = [set(result.failed) if mark_failed else set() for result in results]
-    rows = []
-    for key, scores in units:
+        sign = -1 if direction(about.better, names[0]) == "higher" else 1
+        losses = {key: sign * some[0][names[0]].value for key, some in units.items()}
+        worst = set(sorted(units, key=lambda key: (not math.isnan(losses[key]), losses[key]))[-most:])
+        caption += f": the {most} of {len(units)} with the worst {names[0]} of {model_name(results[0])}; "
+        caption += "--out FILE.rows.csv writes all rows"
+        units = {key: some for key, some in units.items() if key in worst}
+    lines = []
+    for key, some in units.items():
         columns = []
         for name in names:
-            cells = [with_interval(one[name]) for one in scores]
-            pairs = zip(results, scores, strict=True)
-            values = [None if is_control(result) else one[name].value for result, one in pairs]
-            columns.append(mark_best(cells, values, direction(better, name)))
-        for place, result in enumerate(results):
-            lost = " (failed)" if key[0] in failed[place] else ""
-            rows.append((*key, f"{model_name(result)}{lost}", *(column[place] for column in columns)))
-    titles = (f"{name}{results[0].about.arrow(name)}" for name in names)
-    return TableBlock(caption, (*head, "model", *titles), tuple(rows), folded=True)
+            values = [competing(one, scores[name].value) for one, scores in zip(results, some, strict=True)]
+            cells = [with_interval(scores[name]) for scores in some]
+            columns.append(mark_best(cells, values, direction(about.better, name)))
+        for result, *cells in zip(results, *columns, strict=True):
+            failed = " (failed)" if what == "row" and key[0] in result.failed else ""
+            lines.append((*key, f"{model_name(result)}{failed}", *cells))
+    head = (what, "group")[: len(next(iter(units)))]
+    titles = (f"{name}{about.arrow(name)}" for name in names)
+    return TableBlock(caption, (*head, "model", *titles), tuple(lines), folded=True)

@@ -295,93 +295,65 @@ def model_name(result: Result) -> str:
 
 
 class BestCell(str):
-    """A cell of a table that begins with the best value of its column; this first word is shown in bold."""
+    """A cell whose first word, the best value of its column, is shown in bold."""
 
     is_best = True  # for templates, which know no types
 
+    def bold(self, write: Callable[[str], str]) -> str:
+        """Write the cell with its first word changed."""
+        first, space, rest = self.partition(" ")
+        return f"{write(first)}{space}{rest}"
+
 
 def mark_best(cells: Sequence[str], values: Sequence[float | None], better: Better) -> list[str]:
-    """Mark the best cells of a column; all that begin with the same number as the best are marked.
+    """Mark the cells of a column that begin with its best value, as it is printed.
 
     Args:
-        cells: texts that begin with a number, such as "0.5 (0.4 to 0.6)".
-        values: value of each cell; None, as of a control, and nan do not compete.
-        better: direction of the column; "neither" marks nothing, and neither does a single value.
+        cells: texts such as "0.5 (0.4 to 0.6)".
+        values: value of each cell; None, as of a control, and nan do not compete, nor does a single value.
+        better: direction of the column.
 
     Example:
         >>> marked = mark_best(["0.50", "0.50", "0.2", "1"], [0.5, 0.504, None, 1.0], "lower")
-        >>> [cell for cell in marked if isinstance(cell, BestCell)]
-        ['0.50', '0.50']
+        >>> [isinstance(cell, BestCell) for cell in marked]
+        [True, True, False, False]
     """
     known = [value for value in values if value is not None and not math.isnan(value)]
     if better == "neither" or len(known) < 2:
         return list(cells)
-    best = min(known) if better == "lower" else max(known)
-    first = cells[values.index(best)].split()[0]
-    pairs = zip(cells, values, strict=True)
-    return [
-        BestCell(cell) if value is not None and cell.split()[:1] == [first] else cell for cell, value in pairs
-    ]
+    best = cells[values.index(min(known) if better == "lower" else max(known))].split()[0]
+    alike = (value is not None and cell.split()[0] == best for cell, value in zip(cells, values, strict=True))
+    return [BestCell(cell) if marked else cell for cell, marked in zip(cells, alike, strict=True)]
 
 
 def marked_scores(results: Sequence[Result], write: Callable[[Score], str]) -> list[dict[str, str]]:
-    """Write the scores of each result by name; the best of a metric are marked, and controls do not compete.
-
-    Example:
-        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
-        >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})
-        >>> marked_scores([one], lambda score: f"{score.value:.2f}")
-        [{'irs': '0.50'}]
-    """
-    written: list[dict[str, str]] = [
-        {name: write(one) for name, one in result.scores.items()} for result in results
-    ]
-    columns: dict[tuple[str, str], list[int]] = {}
-    for place, result in enumerate(results):
-        for name in result.scores:
-            columns.setdefault((result.about.metric, name), []).append(place)
-    for (_, name), places in columns.items():
-        rivals = [results[place] for place in places]
-        values = [None if is_control(one) else one.scores[name].value for one in rivals]
-        cells = [written[place][name] for place in places]
-        marked = mark_best(cells, values, direction(rivals[0].about.better, name))
-        for place, cell in zip(places, marked, strict=True):
-            written[place][name] = cell
+    """Write the scores of results of one metric by name, and mark the best among those of no controls."""
+    written: list[dict[str, str]] = [{name: write(one) for name, one in r.scores.items()} for r in results]
+    for name in dict.fromkeys(name for cells in written for name in cells):
+        some = [(result, cells) for result, cells in zip(results, written, strict=True) if name in cells]
+        values = [competing(result, result.scores[name].value) for result, _ in some]
+        better = direction(some[0][0].about.better, name)
+        marked = mark_best([cells[name] for _, cells in some], values, better)
+        for (_, cells), cell in zip(some, marked, strict=True):
+            cells[name] = cell
     return written
 
 
-def is_control(result: Result) -> bool:
-    """Tell whether a result is that of a control, which an evaluation scores beside the user's models."""
-    return result.about.model.get("source") == "control"
+def competing(result: Result, value: float) -> float | None:
+    """Return a value with which a model competes for the best; None of a control."""
+    return None if result.about.model.get("source") == "control" else value
 
 
 def published_scores(results: Sequence[Result]) -> dict[str, dict[str, float]]:
-    """Collect the published scores by method and column that a protocol keeps in the details of its results.
-
-    Example:
-        >>> about = Provenance("whdr", 1, "lower", {"name": "net"}, {}, {}, {})
-        >>> kept = {"published": {"source": "A paper, Table 1", "scores": {"other": {"whdr": 0.2}}}}
-        >>> published_scores([MeanResult(about, ("a",), ("a",), {"whdr": (0.5,)}, (), kept)])
-        {'other (published)': {'whdr': 0.2}}
-    """
-    found: dict[str, dict[str, float]] = {}
-    for result in results:
-        for method, scores in result.details.get("published", {}).get("scores", {}).items():
-            found[f"{method} (published)"] = scores
-    return found
-
-
-def published_sources(results: Sequence[Result]) -> list[str]:
-    """List the sources of the published scores in the details of results, each once."""
-    kept = (result.details.get("published", {}) for result in results)
-    return list(dict.fromkeys(one["source"] for one in kept if one))
+    """Collect the published scores, by method and column, that a protocol keeps in the details of results."""
+    return {name: one for result in results for name, one in result.details.get("published", {}).items()}
 
 
 def table(results: Sequence[Result], styled: bool = False) -> str:
     """Format the scores of results as a text table; arrows tell whether lower or higher is better.
 
     Args:
-        results: results of one call.
+        results: results of one metric.
         styled: whether the best values are bold, by the codes of a terminal.
 
     Example:
@@ -411,16 +383,14 @@ def align_columns(rows: Sequence[Sequence[str]], styled: bool = False) -> str:
         >>> align_columns([("a", "b"), ("long", "c")])
         'a     b\nlong  c'
     """
-    texts = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = []
-    for row, text in zip(rows, texts, strict=True):
-        padded = [cell.ljust(width) for cell, width in zip(text, widths, strict=True)]
-        for place, cell in enumerate(row):
-            if styled and isinstance(cell, BestCell):
-                padded[place] = re.sub(r"\S+", "\x1b[1m\\g<0>\x1b[0m", padded[place], count=1)
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+    widths = [max(len(printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
+
+    def padded(cell: str, width: int) -> str:
+        text = printable(cell).ljust(width)
+        return f"\x1b[1m{text}\x1b[0m" if styled and isinstance(cell, BestCell) else text
+
+    lines = (map(padded, row, widths) for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def _table_lines(result: Result, values: Mapping[str, str]) -> list[tuple[str, ...]]:
@@ -442,12 +412,8 @@ def _table_lines(result: Result, values: Mapping[str, str]) -> list[tuple[str, .
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
         counts = rows, str(groups or ""), str(len(result.failed)), undefined
         reached = _known_number(oracle.get(metric))
-        lines.append(
-            (
-                *(name, f"{metric}{result.about.arrow(metric)}", values[metric], interval),
-                *(reached, accuracy, rest, *counts),
-            )
-        )
+        title, value = f"{metric}{result.about.arrow(metric)}", values[metric]
+        lines.append((name, title, value, interval, reached, accuracy, rest, *counts))
     return lines
 
 
@@ -533,8 +499,7 @@ def score_grid(results: Sequence[Result]) -> list[str]:
     """Tabulate the scores of results of one call; a row for each score, a column for each model.
 
     Args:
-        results: results of one metric; more than four models are written below each other. The best of each
-            score is bold, by the codes of a terminal.
+        results: results of one metric; more than four models are written below each other.
 
     Example:
         >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
@@ -548,11 +513,9 @@ def score_grid(results: Sequence[Result]) -> list[str]:
     head = f"{better} is better" if better in ("lower", "higher") else "score"
     tables, marked = [], marked_scores(results, _cell)
     for start in range(0, len(results), _COLUMNS):
-        some = results[start : start + _COLUMNS]
-        rows = [
-            (name, *(cells.get(name, "") for cells in marked[start : start + _COLUMNS])) for name in names
-        ]
-        tables.append(align_columns([(head, *map(model_name, some)), *rows], styled=True))
+        some = slice(start, start + _COLUMNS)
+        rows = [(name, *(cells.get(name, "") for cells in marked[some])) for name in names]
+        tables.append(align_columns([(head, *map(model_name, results[some])), *rows], styled=True))
     return tables
 
 

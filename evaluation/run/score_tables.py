@@ -1,7 +1,7 @@
 """Tables of scores as CSV, Markdown and LaTeX, for other programs and papers: models are rows."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.run.intervals import Score
@@ -9,11 +9,10 @@ from candlelight.evaluation.run.json_values import to_csv
 from candlelight.evaluation.run.result import (
     BestCell,
     Result,
-    is_control,
+    competing,
     mark_best,
     model_name,
     published_scores,
-    published_sources,
 )
 
 _TEX = str.maketrans(
@@ -23,12 +22,12 @@ _TEX = str.maketrans(
 _ARROWS = {"lower": r" $\downarrow$", "higher": r" $\uparrow$", "neither": ""}
 _Columns = dict[str, str]  # the better direction of each score
 _Rows = dict[str, dict[str, Score]]  # scores by model and column
+_Table = tuple[_Columns, _Rows, set[str]]  # with the models that compete for the best
+_Write = Callable[[str], str]
 
 
 def score_csv(results: Sequence[Result]) -> str:
     """Tabulate scores as CSV: a line for each model, and for each score its value and 95 % interval.
-
-    Published scores of a protocol have lines of their own, named "METHOD (published)", without intervals.
 
     Example:
         >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
@@ -66,14 +65,13 @@ def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
         | vae | **0.5** |
         | net | 0.25 |
     """
-    columns, rows, apart = _tabulate(results)
+    columns = (tabulated := _tabulate(results))[0]
     arrows = {"lower": " ↓", "higher": " ↑", "neither": ""}
     head = ["model", *(f"{name}{arrows[better]}" for name, better in columns.items())]
-    lines = _cells(columns, rows, apart, intervals, "**{}**".format, str)
+    lines = _cells(tabulated, intervals, "**{}**".format, str)
     escaped = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in (head, *lines)]
     rule = "|".join(["---", *("---:" for _ in columns)])
-    told = "".join(f"\nPublished scores were {source}.\n" for source in published_sources(results))
-    return "\n".join([f"| {escaped[0]} |", f"|{rule}|", *(f"| {line} |" for line in escaped[1:]), told])
+    return "\n".join([f"| {escaped[0]} |", f"|{rule}|", *(f"| {line} |" for line in escaped[1:]), ""])
 
 
 def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
@@ -97,47 +95,38 @@ def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
         \bottomrule
         \end{tabular}
     """
-    columns, rows, apart = _tabulate(results)
+    columns = (tabulated := _tabulate(results))[0]
     head = ["model", *(f"{_escape(name)}{_ARROWS[better]}" for name, better in columns.items())]
-    lines = _cells(columns, rows, apart, intervals, r"\textbf{{{}}}".format, _escape)
+    lines = _cells(tabulated, intervals, r"\textbf{{{}}}".format, _escape)
     body = [
         r"\toprule",
         rf"{' & '.join(head)} \\",
         r"\midrule",
         *(rf"{' & '.join(line)} \\" for line in lines),
     ]
-    told = [f"published scores were {source}" for source in published_sources(results)]
-    about = "; ".join(dict.fromkeys([*(_origin(result) for result in results), *told]))
+    about = "; ".join(dict.fromkeys(_origin(result) for result in results))
     start = rf"\begin{{tabular}}{{l{'r' * len(columns)}}}"
     return "\n".join(
         [rf"% \usepackage{{booktabs}}; {about}", start, *body, r"\bottomrule", r"\end{tabular}", ""]
     )
 
 
-def _tabulate(results: Sequence[Result]) -> tuple[_Columns, _Rows, set[str]]:
-    """Collect columns and rows, and the names of rows that do not compete: controls, and published scores.
-
-    Scores of several metrics or protocols are named after them.
-    """
+def _tabulate(results: Sequence[Result]) -> _Table:
+    """Collect the columns and rows; scores of several metrics or protocols are named after them."""
     kinds = {_kind(result) for result in results}
     columns: _Columns = {}
     rows: _Rows = {}
     for result in results:
+        start = f"{_kind(result)}: " if len(kinds) > 1 else ""
         for name, score in result.scores.items():
-            label = f"{_kind(result)}: {name}" if len(kinds) > 1 else name
-            columns[label] = direction(result.about.better, name)
-            rows.setdefault(model_name(result), {})[label] = score
-    apart = {model_name(result) for result in results if is_control(result)}
+            columns[f"{start}{name}"] = direction(result.about.better, name)
+            rows.setdefault(model_name(result), {})[f"{start}{name}"] = score
     for result in results:
+        start = f"{_kind(result)}: " if len(kinds) > 1 else ""
         for method, values in published_scores([result]).items():
-            named = {
-                f"{_kind(result)}: {name}" if len(kinds) > 1 else name: one for name, one in values.items()
-            }
-            rows.setdefault(method, {}).update(
-                {name: Score(one, math.nan, math.nan) for name, one in named.items()}
-            )
-            apart.add(method)
-    return columns, rows, apart
+            known = {f"{start}{name}": Score(one, math.nan, math.nan) for name, one in values.items()}
+            rows.setdefault(method, {}).update(known)
+    return columns, rows, {model_name(result) for result in results if competing(result, 0) is not None}
 
 
 def _kind(result: Result) -> str:
@@ -151,37 +140,24 @@ def _origin(result: Result) -> str:
     return " ".join(text.split())
 
 
-def _cells(
-    columns: _Columns,
-    rows: _Rows,
-    apart: Collection[str],
-    intervals: bool,
-    bold: Callable[[str], str],
-    escape: Callable[[str], str],
-) -> Iterable[list[str]]:
+def _cells(tabulated: _Table, intervals: bool, bold: _Write, escape: _Write) -> Iterable[Sequence[str]]:
     """Write the cells of each row, with its model first."""
+    columns, rows, rivals = tabulated
     table = [list(map(escape, rows))]
     for name, better in columns.items():
-        scores = [row.get(name) for row in rows.values()]
-        cells = [_cell(score, intervals) for score in scores]
-        values = [
-            None if one is None or model in apart else one.value
-            for model, one in zip(rows, scores, strict=True)
-        ]
-        table.append([_bold(cell, bold) for cell in mark_best(cells, values, better)])
-    return map(list, zip(*table, strict=True))
+        scores = {model: row.get(name) for model, row in rows.items()}
+        cells = [_cell(score, intervals) for score in scores.values()]
+        values = [score.value if score and model in rivals else None for model, score in scores.items()]
+        marked = mark_best(cells, values, better)
+        table.append([cell.bold(bold) if isinstance(cell, BestCell) else cell for cell in marked])
+    return zip(*table, strict=True)
 
 
 def _cell(score: Score | None, intervals: bool) -> str:
     if score is None or math.isnan(score.value):
         return "" if score is None else "undefined"
     known = intervals and not math.isnan(score.low)
-    return f"{score.value:.4g} [{score.low:.3g}, {score.high:.3g}]" if known else f"{score.value:.4g}"
-
-
-def _bold(cell: str, bold: Callable[[str], str]) -> str:
-    value, space, interval = cell.partition(" ")
-    return f"{bold(value)}{space}{interval}" if isinstance(cell, BestCell) else cell
+    return f"{score.value:.4g}" + (f" [{score.low:.3g}, {score.high:.3g}]" if known else "")
 
 
 def _escape(text: str) -> str:

@@ -49,8 +49,8 @@ def section(record: EvaluationProtocol) -> str:
         parts += [f"\nPublished: {published.reading}.{remark}\n"]
         parts.append(rows_of(rows))
         if published.sure:
-            methods = ", ".join(published.sure.methods)
-            parts.append(f"\nThese stand beside own scores of the same files: {methods}.")
+            methods = ", ".join(published.sure.methods) or "all of them"
+            parts.append(f"\nBeside own scores of the same files stand {methods}.")
     return "\n".join(parts)
 
 
