@@ -69,7 +69,7 @@ _HOW = (
 )
 
 
-def intrinsic_pictures(run: Run[Any], results: Mapping[str, MeanResult]) -> list[Block]:
+def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     """Show the decompositions by all models of some rows, with maps of their errors.
 
     Args:

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from candlelight.evaluation.catalogue.intrinsic_options import Space
 from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.intrinsic.alignment import in_space
 from candlelight.evaluation.intrinsic.layer_records import compared_layers, stack_layers
@@ -36,7 +37,7 @@ def layer_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> S
     return plain_section(metric, _TITLES[metric], results, pictures)
 
 
-def layer_pictures(run: Run[Any], results: Mapping[str, MeanResult]) -> list[Block]:
+def layer_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     """Show predictions of the user's models, which run again, beside the truth, with maps of their errors."""
     layer, predict = run.options.layer, run.evaluation.reads.predict
     assert predict is not None  # the records of layers have it
@@ -58,19 +59,19 @@ def layer_pictures(run: Run[Any], results: Mapping[str, MeanResult]) -> list[Blo
     return [how, *prediction_blocks(run, results, list(next(iter(results.values())).columns)[:1], draw)]
 
 
-_Values = Float[Tensor, "channels height width"]
+_Values = Float[Tensor, "channels rows columns"]
 
 
-def _errors(layer: str, given: _Values, true: _Values, options: Any) -> Float[Tensor, "height width"]:
+def _errors(layer: str, given: _Values, true: _Values, options: Any) -> Float[Tensor, "rows columns"]:
     if layer == "normal":  # one of length 0 is at 90 degrees
         return torch.rad2deg(cosine_similarity(given, true, dim=0).clamp(-1, 1).acos())
     if layer == "depth":
         return ((given - true).abs() / true)[0]
-    space = getattr(options, "space", "linear")
+    space: Space = getattr(options, "space", "linear")
     return (in_space(given, space) - in_space(true, space)).abs().mean(0)
 
 
-def _tiles(layer: str, images: Sequence[_Values], mask: Bool[Tensor, "height width"]) -> list[Pixels]:
+def _tiles(layer: str, images: Sequence[_Values], mask: Bool[Tensor, "rows columns"]) -> list[Pixels]:
     """Draw the truth, which comes first, and predictions alike: depth in the range of the truth."""
     arrays = [torch.where(mask, one, 0.0).permute(1, 2, 0).numpy() for one in images]
     inside = arrays[0][mask.numpy()]

@@ -185,9 +185,9 @@ def published_beside(record: EvaluationProtocol, result: Result) -> dict[str, di
     about, found = result.about.data, {}
     counts = (about.get("rows"), len(set(result.groups)))
     known = {(about.get("layout"), about.get("split"), count) for count in counts}
-    for table, sure in ((table, table.sure) for table in record.published):
-        for method, value, *_ in table.rows if sure and sure.data in known else ():
-            if method in (sure.methods or method):
+    for table in record.published:
+        for method, value, *_ in table.rows if (sure := table.sure) and sure.data in known else ():
+            if sure and method in (sure.methods or method):
                 score = float(f"{float(value) * sure.column[1]:.6g}")
                 found[f"{method} (published, {sure.source})"] = {sure.column[0]: score}
     return found
@@ -240,7 +240,7 @@ GAMMA_TABLE = PublishedTable(
     ("method", "WHDR"),
     (("BigTime", ".203"), ("USI3D", ".1869"), ("CGIntrinsics", ".148")),
     "The colour space of USI3D's number is not known.",
-    SureNumbers("CSM, Table 1", ("BigTime", "CGIntrinsics"), ("whdr", 1), ("iiw", "test", 1046)),
+    SureNumbers("CSM Table 1", ("BigTime", "CGIntrinsics"), ("whdr", 1), ("iiw", "test", 1046)),
 )
 SAW_TABLE = PublishedTable(
     "read in Gupta et al. 2022 (CSM), Table 1",
@@ -248,7 +248,7 @@ SAW_TABLE = PublishedTable(
     (("BigTime", "91.87"), ("USI3D", "78.69"), ("CGIntrinsics", "97.93")),
     "The table mixes protocols: BigTime's program computes the plain area with thresholds up to log 8, that "
     "of CGIntrinsics the challenge.",
-    SureNumbers("CSM, Table 1", ("CGIntrinsics",), ("saw_ap", 0.01), ("saw", "test", 1699)),
+    SureNumbers("CSM Table 1", ("CGIntrinsics",), ("saw_ap", 0.01), ("saw", "test", 1699)),
 )
 MAW_TABLE = PublishedTable(
     f"CD-IID (Careaga and Aksoy 2024), Table 1, {THIRD_PARTY}",

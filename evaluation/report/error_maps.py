@@ -13,7 +13,6 @@ from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.report.blocks import PicturesBlock, number, png_picture, unbroken
 from candlelight.evaluation.report.tiles import join_horizontally, scale_for_page, scale_mask_for_page
 from candlelight.evaluation.run.evaluate import Run
-from candlelight.evaluation.run.result import MeanResult
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet_tiles import BACKGROUND
 
@@ -31,7 +30,7 @@ class ComparedRow(NamedTuple):
     mask: Bool[Tensor, "height width"]
 
 
-_Results = Mapping[str, MeanResult]
+_Results = Mapping[str, Any]  # means by model
 
 
 def prediction_blocks(

@@ -8,6 +8,7 @@ from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.json_values import to_csv
 from candlelight.evaluation.run.result import (
     BestCell,
+    Better,
     Result,
     competing,
     mark_best,
@@ -20,7 +21,7 @@ _TEX = str.maketrans(
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
 _ARROWS = {"lower": r" $\downarrow$", "higher": r" $\uparrow$", "neither": ""}
-_Columns = dict[str, str]  # the better direction of each score
+_Columns = dict[str, Better]  # the better direction of each score
 _Rows = dict[str, dict[str, Score]]  # scores by model and column
 _Table = tuple[_Columns, _Rows, set[str]]  # with the models that compete for the best
 _Write = Callable[[str], str]
