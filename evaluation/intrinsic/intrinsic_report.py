@@ -27,13 +27,11 @@ from candlelight.evaluation.report.tiles import (
     join_horizontally,
     linear_pixels,
     scale_for_page,
-    scale_mask_for_page,
 )
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
 from candlelight.loaders.looking.layer_pixels import Pixels
-from candlelight.loaders.looking.sheet_tiles import BACKGROUND
 
 NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (
@@ -70,17 +68,8 @@ _HOW = (
 
 
 def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
-    """Show the decompositions by all models of some rows, with maps of their errors.
-
-    Args:
-        run: the run, whose models run on these few rows again; ``run.kept["decompose"]`` decomposes rows by
-            the methods of the benchmark.
-        results: its results.
-
-    Raises:
-        InputError: a model raised an exception.
-    """
-    decompose: MethodDecomposer | None = run.kept.get("decompose")
+    """Show the decompositions of a few rows, on which all models run again, with maps of their errors."""
+    decompose: MethodDecomposer | None = run.kept.get("decompose")  # by the methods of the benchmark
 
     def draw(row: int) -> ComparedRow:
         item, name = run.data[row], run.data.ids[row]
@@ -96,10 +85,8 @@ def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]
                 reflectance, shading = found.reflectance.cpu(), found.shading.cpu()
             scaled = _scaled(reflectance, shading, truth)
             tiles[model], errors[model] = _shown(*scaled, truth), _error_maps(*scaled, truth)
-        image = scale_for_page(linear_pixels(truth.image[0]))
-        return ComparedRow(
-            image, _shown(truth.reflectance, truth.shading, truth), tiles, errors, truth.mask[0]
-        )
+        image, true = scale_for_page(linear_pixels(truth.image[0])), (truth.reflectance, truth.shading)
+        return ComparedRow(image, _shown(*true, truth), tiles, errors, truth.mask[0])
 
     blocks = prediction_blocks(run, results, NEEDS[1:], draw)
     return [TextBlock(_HOW, quiet=True), *blocks]
@@ -128,10 +115,8 @@ def _error_maps(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> lis
 
 def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
     """Join reflectance and shading."""
-    tiles = [scale_for_page(linear_pixels(part[0])) for part in (reflectance, shading / _white(truth))]
-    for tile in tiles:
-        tile[~scale_mask_for_page(truth.mask[0])] = BACKGROUND
-    return join_horizontally(*tiles)
+    parts = reflectance, shading / _white(truth)
+    return join_horizontally(*(scale_for_page(linear_pixels(part[0]), truth.mask[0]) for part in parts))
 
 
 WHDR_READING = (

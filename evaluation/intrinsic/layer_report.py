@@ -16,11 +16,10 @@ from candlelight.evaluation.intrinsic.layer_records import compared_layers, stac
 from candlelight.evaluation.report.blocks import Block, Section, TextBlock
 from candlelight.evaluation.report.error_maps import ComparedRow, prediction_blocks
 from candlelight.evaluation.report.plain_section import plain_section
-from candlelight.evaluation.report.tiles import linear_pixels, scale_for_page, scale_mask_for_page
+from candlelight.evaluation.report.tiles import linear_pixels, scale_for_page
 from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.result import MeanResult, competing
 from candlelight.loaders.looking.layer_pixels import Pixels, show_layer
-from candlelight.loaders.looking.sheet_tiles import BACKGROUND
 
 _TITLES = {"layer": "Errors of one layer", "normals": "Angles of normals", "depth": "Errors of depth"}
 _ERRORS = {"normal": "angle in degrees", "depth": "relative error |p - t| / t"}
@@ -87,10 +86,7 @@ def _tiles(layer: str, images: Sequence[_Values], mask: Bool[Tensor, "rows colum
         scaled = layer in ("shading", "residual") and inside.size
         white = max(float(np.quantile(inside, 0.99)), 1e-6) if scaled else 1.0
         tiles = [linear_pixels(torch.where(mask, one, 0.0) / white) for one in images]
-    shown = [scale_for_page(tile) for tile in tiles]
-    for tile in shown:
-        tile[~scale_mask_for_page(mask)] = BACKGROUND
-    return shown
+    return [scale_for_page(tile, mask) for tile in tiles]
 
 
 LAYER_PAGE = Page(section=layer_section, pictures=layer_pictures)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.report.blocks import PicturesBlock, number, png_picture, unbroken
-from candlelight.evaluation.report.tiles import join_horizontally, scale_for_page, scale_mask_for_page
+from candlelight.evaluation.report.tiles import join_horizontally, scale_for_page
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet_tiles import BACKGROUND
@@ -84,7 +84,6 @@ def _error_map(errors: Tensor, mask: Tensor, most: float) -> Pixels:
     """Draw errors in colour above a bar of the colours, and pixels outside the mask gray."""
     colours = matplotlib.colormaps["viridis"]
     shares = errors.masked_fill(~mask, 0).numpy() / (most or 1.0)
-    tile = scale_for_page(np.rint(255 * colours(shares)[..., :3]).astype(np.uint8))
-    tile[~scale_mask_for_page(mask)] = BACKGROUND
+    tile = scale_for_page(np.rint(255 * colours(shares)[..., :3]).astype(np.uint8), mask)
     bar = np.rint(255 * colours(np.linspace(0, 1, tile.shape[1]))[None, :, :3]).astype(np.uint8)
     return np.concatenate([tile, *[np.full_like(bar, BACKGROUND)] * _BAR, *[bar] * _BAR])

@@ -117,17 +117,20 @@ def _tabulate(results: Sequence[Result]) -> _Table:
     kinds = {_kind(result) for result in results}
     columns: _Columns = {}
     rows: _Rows = {}
+    published: _Rows = {}
     for result in results:
         start = f"{_kind(result)}: " if len(kinds) > 1 else ""
         for name, score in result.scores.items():
             columns[f"{start}{name}"] = direction(result.about.better, name)
             rows.setdefault(model_name(result), {})[f"{start}{name}"] = score
-    for result in results:
-        start = f"{_kind(result)}: " if len(kinds) > 1 else ""
         for method, values in published_scores([result]).items():
             known = {f"{start}{name}": Score(one, math.nan, math.nan) for name, one in values.items()}
-            rows.setdefault(method, {}).update(known)
-    return columns, rows, {model_name(result) for result in results if competing(result, 0) is not None}
+            published.setdefault(method, {}).update(known)
+    return (
+        columns,
+        rows | published,
+        {model_name(result) for result in results if competing(result, 0) is not None},
+    )
 
 
 def _kind(result: Result) -> str:

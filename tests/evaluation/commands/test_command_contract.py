@@ -171,7 +171,10 @@ def test_a_page_shows_the_rows_that_are_named(noise_frames, own, tmp_path):
     run(*words, "--pictures", "best", "--pictures", row, "--device", "cpu", "--report", "a.html")
     page = (tmp_path / "a.html").read_text()
     assert page.count("<img") == 2 * 4
-    assert [page.count(text) for text in ("best mean_angle of", f"{row}: mean_angle of")] == [1, 1]
+    assert [page.count(text) for text in ("best mean_angle of", f"{row}: mean_angle of")] == [
+        2,
+        2,
+    ]  # for readers and for screen readers
     assert "--pictures best: needs a page" in refusal(*words, "--pictures", "best")
     line = refusal(*words, "--pictures", "bets", "--report", "a.html")
     assert "--pictures bets: expected worst, median, best or an id; did you mean `best`?" in line
