@@ -218,9 +218,8 @@ def _all_scores(results: Mapping[str, Mapping[str, Result]]) -> list[Block]:
     for name, some in results.items():
         same = list(some.values())
         scores = scores_table(f"All scores of {name}, with 95 % intervals", same, models_as_rows=True)
-        shown = len(results) == 1 or published_scores(same)
-        rows = (replace(one, caption=f"{name}: {one.caption}") for one in row_tables(same))
-        blocks += [replace(scores, folded=not shown), *rows]
+        blocks.append(replace(scores, folded=len(results) > 1 and not published_scores(same)))
+        blocks += row_tables(same) if len(results) == 1 else []
     last = [result for some in results.values() for result in some.values()][:1]
     return [*blocks, settings_table(last)]
 
