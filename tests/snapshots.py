@@ -39,6 +39,8 @@ class PageText(HTMLParser):
             self.lines.append(f"Picture: {attrs['alt']}")
         if attrs.get("role") == "img":
             self.lines.append(f"Drawing: {attrs['aria-label']}")
+        if tag == "strong" and "td" in self.open:  # the best of a column
+            self.lines[-1] += "*"
         if tag in ("th", "td"):
             self.lines[-1] += " " + MARKS[tag]
         elif tag in MARKS:
@@ -55,7 +57,7 @@ class PageText(HTMLParser):
     def handle_data(self, data):
         if "svg" in self.open:
             self.drawn += data
-        elif not {"style", "title"} & {*self.open}:
+        elif not {"style", "title", "script"} & {*self.open}:
             self.lines[-1] += data
 
 

@@ -47,6 +47,7 @@ class LMSEOptions:
     """
 
     files: ClassVar[Files] = PREDICTIONS
+    pictures: ClassVar[bool] = True
     leave_edges: LeaveEdges = 0
     image: InputImage = "diffuse"
 
@@ -151,6 +152,7 @@ class MethodsOptions:
     """
 
     files: ClassVar[Files] = PREDICTIONS
+    pictures: ClassVar[bool] = True
     methods: Annotated[
         str,
         Help("`all`, or some of BAS, GR-RET, COL-RET, W, W+RET, TAP-05, TAP-06, comma-separated."),
@@ -204,6 +206,7 @@ class _Compared:
     """Options of the scores of one layer."""
 
     files: ClassVar[Files] = PREDICTIONS
+    pictures: ClassVar[bool] = True
     resize: Annotated[
         str,
         Help(

@@ -1,7 +1,7 @@
 """Commands of evaluations, made of their records: arguments, options, files, results and pages."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from candlelight.evaluation.commands.evaluate_options import (
     show_page,
     show_results,
 )
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, did_you_mean
 
 _CHOICE = ("set_name", "split", "rows", "limit")
 
@@ -47,7 +47,7 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
         _run(name, files, values)
 
     run.__doc__ = options.__doc__
-    command: Any = run_options(_table_options(run))
+    command: Any = run_options(_table_options(run, getattr(options, "pictures", False)))
     for one in reversed(options_of(options)):
         command = option_of(one)(command)
     if files is not None:
@@ -57,8 +57,15 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
     return made
 
 
-def _table_options(command: Any) -> Any:
-    """Add the options for tables and figures."""
+def _table_options(command: Any, pictures: bool) -> Any:
+    """Add the options for tables, figures and the rows that a page shows."""
+    if pictures:
+        command = click.option(
+            "--pictures",
+            multiple=True,
+            metavar="worst|median|best|ID",
+            help="Row that the page shows, by the first score of the first model, or by its id; repeatable.",
+        )(command)
     intervals = click.option(
         "--intervals", is_flag=True, help="Write 95 % intervals into .md and .tex tables."
     )
@@ -173,8 +180,10 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
 
     record = find_evaluation(name)
     out, page, figures = values.pop("out"), values.pop("page"), values.pop("figures")
-    intervals = values.pop("intervals")
+    intervals, wanted = values.pop("intervals"), values.pop("pictures", ())
     check_outputs(out, page)
+    if wanted and page is None:
+        raise InputError(f"--pictures {wanted[0]}: needs a page; give --report FILE.html")
     device = pick_device(values.pop("device"))
     choice = {"data": values.pop("data"), **{one: values.pop(one) for one in _CHOICE}}
     missing = values.pop("missing", "error")
@@ -185,6 +194,12 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     options = make_options(record.options, values)
     steps = open_steps(out)
     run = start(record, options, choice, sources, device, missing=missing, steps=steps)
+    for one in wanted:
+        if one not in (known := ("worst", "median", "best", *run.data.ids)):
+            raise InputError(
+                f"--pictures {one}: expected worst, median, best or an id{did_you_mean(one, known)}"
+            )
+    run = replace(run, shown=wanted)
     results = score(run)
     shown = record.page_of()
     kept = list(results.values())

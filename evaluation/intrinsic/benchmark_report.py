@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress, pairwise
 
 import numpy as np
 
 from candlelight.evaluation.intrinsic.benchmark_methods import ABSOLUTE, is_absolute
 from candlelight.evaluation.report.blocks import UNDEFINED, Block, PlotBlock, TableBlock, number, unbroken
-from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.plain_section import score_bars
 from candlelight.evaluation.run.compare import Comparison, compare
 from candlelight.evaluation.run.result import MeanResult, align_columns, model_name
 
@@ -73,30 +75,15 @@ def benchmark_blocks(results: Sequence[MeanResult]) -> list[Block]:
     Args:
         results: of the same rows, with the column ``rank``, in the order of the page.
     """
-    blocks: list[Block] = [_comparisons(results), _objects(results)]
+    blocks: list[Block] = [_comparisons(results)]
     if ranked := [result for result in results if np.isfinite(result.scores[RANK].value)]:
-        blocks.insert(0, _ranks(ranked))
+        caption = "Mean rank by LMSE over the objects; 1 is the best method."
+        blocks.insert(0, replace(score_bars(ranked, RANK), caption=caption))
     if windows := [result for result in results if "windows" in result.details]:
         blocks.insert(1, _windows(windows))
     if pairs := absolute_pairs(results):
         blocks.append(_absolute(pairs))
     return blocks
-
-
-def _ranks(ranked: Sequence[MeanResult]) -> PlotBlock:
-    table = np.array([[result.scores[RANK].value] for result in ranked])
-    with drawing(0.8 + 0.35 * len(ranked)) as figure:
-        axes = figure.subplots()
-        draw_bars(axes, table, ("mean rank",))
-        label_rows(axes, [model_name(result) for result in ranked])
-        axes.set_xlabel("mean rank by LMSE")
-        svg = to_svg(figure, "rank")
-    means = ", ".join(f"{model_name(result)} {number(result.scores[RANK].value)}" for result in ranked)
-    return PlotBlock(
-        svg,
-        f"Bars of the mean rank of each method: {means}.",
-        "Mean rank over the objects; 1 is the best method.",
-    )
 
 
 def _windows(results: Sequence[MeanResult]) -> PlotBlock:
@@ -137,15 +124,6 @@ def _comparisons(results: Sequence[MeanResult]) -> TableBlock:
         head,
         tuple(rows),
     )
-
-
-def _objects(results: Sequence[MeanResult]) -> TableBlock:
-    names = [model_name(result) for result in results]
-    rows = [
-        (name, *(number(result.columns["lmse"][row]) for result in results))
-        for row, name in enumerate(results[0].ids)
-    ]
-    return TableBlock("LMSE of each object", ("object", *names), tuple(rows), folded=True)
 
 
 def _absolute(pairs: Sequence[tuple[MeanResult, MeanResult]]) -> TableBlock:

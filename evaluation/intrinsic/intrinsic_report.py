@@ -16,30 +16,22 @@ from candlelight.evaluation.intrinsic.benchmark_report import RANK, benchmark_bl
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.report.blocks import (
     Block,
-    PicturesBlock,
     PlotBlock,
     Section,
     TextBlock,
-    note,
-    number,
-    png_picture,
-    scores_table,
-    settings_table,
-    unbroken,
 )
-from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
-from candlelight.evaluation.report.plain_section import plain_section
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.error_maps import ComparedRow, prediction_blocks
+from candlelight.evaluation.report.plain_section import plain_section, score_bars
 from candlelight.evaluation.report.tiles import (
     join_horizontally,
     linear_pixels,
     scale_for_page,
-    scale_mask_for_page,
 )
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
 from candlelight.loaders.looking.layer_pixels import Pixels
-from candlelight.loaders.looking.sheet_tiles import BACKGROUND
 
 NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (
@@ -49,7 +41,7 @@ READING = (
     ),
     TextBlock(
         "↓ Lower is better. 0 is perfect. A prediction of zeros has LMSE 1, and a failed prediction counts "
-        "as 1.",
+        "as 1. MSE includes the scale: it is meaningful only for models that predict the scale.",
         term="How to read",
     ),
     TextBlock(
@@ -61,92 +53,29 @@ READING = (
 
 def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
     """Report the errors of models on the same data."""
-    notes = [note for result in results for note in _notes(result)]
-    notes.append("MSE includes the scale: it is meaningful only for models that predict the scale.")
-    caption = "Error of each model: mean over rows, with 95 % intervals over groups of rows"
-    means = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
-    plot = PlotBlock(
-        _draw(results),
-        f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
-        "LMSE by model. Whiskers are 95 % intervals; vertical lines are means of reflectance and shading.",
-    )
-    scores, settings = scores_table(caption, results), settings_table(results)
     ranked = benchmark_blocks(results) if all(RANK in result.columns for result in results) else []
-    blocks = (scores, *map(note, notes), plot, *ranked, *pictures, settings)
-    return Section("intrinsic", "Intrinsic images", blocks)
+    bars = [score_bars(results, name) for name in NEEDS]
+    return plain_section("intrinsic", "Intrinsic images", results, (*ranked, *pictures), bars)
 
 
-def _notes(result: MeanResult) -> list[str]:
-    """Report the numbers of failed rows and of rows with undefined ground truth."""
-    name, notes = model_name(result), []
-    if result.failed:
-        notes.append(
-            f"{name}: {len(result.failed)} of {len(result.ids)} predictions failed (missing or not finite) "
-            f"and count as LMSE 1. The LMSE of the other rows is {number(result.mean_of_rest['lmse'])}."
-        )
-    if result.undefined:
-        notes.append(
-            f"{name}: {result.undefined} of {len(result.ids)} rows are left out, because LMSE is not "
-            "defined: the ground truth is 0 or masked in every window."
-        )
-    return notes
-
-
-def _draw(results: Sequence[MeanResult]) -> str:
-    pairs = [[result.scores["lmse_reflectance"], result.scores["lmse_shading"]] for result in results]
-    means = np.array([[score.value for score in pair] for pair in pairs])
-    ends = np.array(
-        [[(score.value - score.low, score.high - score.value) for score in pair] for pair in pairs]
-    )
-    with drawing(1.0 + 0.6 * len(results)) as figure:
-        axes = figure.subplots()
-        draw_bars(axes, means, ("reflectance", "shading"), ends)
-        for row, result in enumerate(results):
-            axes.plot([result.score] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
-        label_rows(axes, [model_name(result) for result in results])
-        axes.set_xlabel("LMSE")
-        return to_svg(figure, "lmse")
-
-
-_WORST = ("largest", "second largest")  # LMSE
 _HOW = (
     "Each picture shows reflectance on the left and shading on the right, sRGB-encoded; pixels outside the "
     "mask are dark gray. Each prediction is scaled to the ground truth by least squares, with one factor for "
-    "reflectance and one for shading. Shading is divided by the 99th percentile of the true shading."
+    "reflectance and one for shading. Shading is divided by the 99th percentile of the true shading. "
+    "Maps show the absolute errors of both in linear light, as means of the channels; all maps of an image "
+    "have one scale, that of the bar below: from 0 to the largest 99th percentile of the models."
 )
 
 
 def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
-    """Show the decompositions by all models of a median row and the worst rows.
+    """Show the decompositions of a few rows, on which all models run again, with maps of their errors."""
+    decompose: MethodDecomposer | None = run.kept.get("decompose")  # by the methods of the benchmark
 
-    Rows are chosen by the LMSE of the first model. If methods of the benchmark were run, rows are chosen by
-    the mean over all results: the best, the median and the worst one.
-
-    Args:
-        run: the run, whose models run on these few rows again; ``run.kept["decompose"]`` decomposes rows by
-            the methods of the benchmark.
-        results: its results.
-
-    Returns:
-        A text, and a block of pictures for each row.
-
-    Raises:
-        InputError: a model raised an exception.
-    """
-    decompose: MethodDecomposer | None = run.kept.get("decompose")
-    blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
-    first = next(iter(results.values()))
-    for label, row in _worst_rows(first) if decompose is None else _typical_rows(results):
+    def draw(row: int) -> ComparedRow:
         item, name = run.data[row], run.data.ids[row]
-        truth = stack_ground_truth([item])
-        true = _shown(truth.reflectance, truth.shading, truth)
-        pictures = [
-            png_picture(scale_for_page(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
-            png_picture(true, f"True reflectance and shading of {name}.", "ground truth"),
-        ]
-        opened = BenchmarkObject(item)
-        for model, result in results.items():
-            failed = name in result.failed
+        truth, opened = stack_ground_truth([item]), BenchmarkObject(item)
+        tiles, errors = {}, {}
+        for model in results:
             if decompose is not None and model in decompose.choices:
                 reflectance, shading = opened.in_colour(decompose(model, row, opened).decomposition)
             else:
@@ -154,38 +83,13 @@ def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]
                     run.scored[model], [name], truth.image, truth.mask, run.device, truth.lights
                 )
                 reflectance, shading = found.reflectance.cpu(), found.shading.cpu()
-            given = _shown(*_scaled(reflectance, shading, truth), truth)
-            caption = f"{model}: {'failed, ' if failed else ''}{_errors(result, row)}"
-            pictures.append(png_picture(given, f"Reflectance and shading of {name} by {model}.", caption))
-        blocks.append(PicturesBlock(tuple(pictures), f"{name}: {label}"))
-    return blocks
+            scaled = _scaled(reflectance, shading, truth)
+            tiles[model], errors[model] = _shown(*scaled, truth), _error_maps(*scaled, truth)
+        image, true = scale_for_page(linear_pixels(truth.image[0])), (truth.reflectance, truth.shading)
+        return ComparedRow(image, _shown(*true, truth), tiles, errors, truth.mask[0])
 
-
-def _typical_rows(results: Mapping[str, MeanResult]) -> list[tuple[str, int]]:
-    """Choose the rows of the lowest, the median and the highest LMSE, as a mean over all results."""
-    means = np.mean([result.columns["lmse"] for result in results.values()], 0)
-    order = [row for row in np.argsort(means, kind="stable").tolist() if np.isfinite(means[row])]
-    places = {"lowest": 0, "median": (len(order) - 1) // 2, "highest": len(order) - 1} if order else {}
-    rows = {order[place]: label for label, place in places.items()}
-    return [(f"{label} LMSE, mean over all methods", row) for row, label in rows.items()]
-
-
-def _worst_rows(result: MeanResult) -> list[tuple[str, int]]:
-    """Choose the row of median LMSE and the worst rows among the rows with a defined LMSE."""
-    column = np.array(result.columns["lmse"])
-    order = [row for row in np.argsort(column, kind="stable").tolist() if np.isfinite(column[row])]
-    if not order:
-        return []
-    middle = order[(len(order) - 1) // 2]
-    worst = [row for row in order[::-1] if row != middle][: len(_WORST)]
-    labels = zip(("median", *_WORST), (middle, *worst), strict=False)
-    return [(f"{label} LMSE of {model_name(result)}", row) for label, row in labels]
-
-
-def _errors(result: MeanResult, row: int) -> str:
-    names = ("reflectance", "shading")
-    parts = (unbroken(f"{name} {number(result.columns[f'lmse_{name}'][row])}") for name in names)
-    return f"LMSE {', '.join(parts)}"
+    blocks = prediction_blocks(run, results, NEEDS[1:], draw)
+    return [TextBlock(_HOW, quiet=True), *blocks]
 
 
 def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[Tensor, Tensor]:
@@ -197,14 +101,22 @@ def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[T
     return first, second
 
 
-def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
-    """Join reflectance and shading; shading is divided by the 99th percentile of the true shading."""
+def _white(truth: GroundTruth) -> Tensor:
+    """Compute the 99th percentile of the true shading, by which shading is divided."""
     inside = truth.shading[0][:, truth.mask[0]]
-    white = torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
-    tiles = [scale_for_page(linear_pixels(part[0])) for part in (reflectance, shading / white)]
-    for tile in tiles:
-        tile[~scale_mask_for_page(truth.mask[0])] = BACKGROUND
-    return join_horizontally(*tiles)
+    return torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
+
+
+def _error_maps(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> list[Tensor]:
+    """Compute the absolute errors of the channels of both images, of shading those that are known."""
+    of_shading = (truth.comparable(shading) - truth.comparable(truth.shading)) / _white(truth)
+    return [one[0].abs().mean(0) for one in (reflectance - truth.reflectance, of_shading)]
+
+
+def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
+    """Join reflectance and shading."""
+    parts = reflectance, shading / _white(truth)
+    return join_horizontally(*(scale_for_page(linear_pixels(part[0]), truth.mask[0]) for part in parts))
 
 
 WHDR_READING = (

@@ -249,6 +249,7 @@ def _record(name: str, options: type[Any], scores: Scores, columns: Mapping[str,
         measure=lambda *given: _measure(scores, *given),
         controls={"constant": constant_layers},
         ranges={column: about[1:] for column, about in columns.items()},
+        page="candlelight.evaluation.intrinsic.layer_report:LAYER_PAGE",
     )
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, groupby, pairwise
 
 from scipy.stats import rankdata
@@ -19,8 +20,16 @@ from candlelight.evaluation.report.blocks import (
     unbroken,
 )
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from candlelight.evaluation.report.row_tables import row_tables
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.result import Result, align_columns, model_name, table
+from candlelight.evaluation.run.result import (
+    BestCell,
+    Result,
+    align_columns,
+    model_name,
+    published_scores,
+    table,
+)
 
 ProtocolResults = Mapping[str, Mapping[str, Result]]
 
@@ -62,7 +71,8 @@ def protocol_rows(results: ProtocolResults) -> list[tuple[str, ...]]:
         cells = []
         for name in models:
             value = main_score(some[name], record) if name in some else math.nan
-            cells.append(f"{value:.4g} ({ranks[name]})" if name in ranks else "undefined")
+            cell = f"{value:.4g} ({ranks[name]})" if name in ranks else "undefined"
+            cells.append(BestCell(cell) if ranks.get(name) == 1 < len(ranks) else cell)
             places[name] += [ranks[name]] if name in ranks else []
         rows.append((protocol, f"{record.columns[0]} {'↓' if record.better == 'lower' else '↑'}", *cells))
     return [*rows, ("ranks", "", *(_reach(places[name]) for name in models))]
@@ -120,9 +130,9 @@ def protocol_lines(results: Sequence[Result]) -> list[str]:
     """Write scores and ranks, and changes of order; of one protocol, the table of its scores."""
     found = _by_protocol(results)
     if len(found) == 1:
-        return [table(results), *(str(compare(results[0], other)) for other in results[1:])]
+        return [table(results, styled=True), *(str(compare(results[0], other)) for other in results[1:])]
     lines = [
-        align_columns(protocol_rows(found)),
+        align_columns(protocol_rows(found), styled=True),
         "score (rank); numbers of two protocols are never comparable, only ranks are",
     ]
     changes = changed_orders(found)
@@ -142,7 +152,8 @@ def protocols_section(results: Sequence[Result], pictures: Sequence[Block] = ())
     by_protocol = _by_protocol(results)
     head, *rows = protocol_rows(by_protocol)
     caption = "Main score of each protocol (rank of the model); the last row has the ranks of all protocols"
-    table = TableBlock(caption, head, tuple(tuple(map(unbroken, row)) for row in rows))
+    cells = tuple(tuple(map(unbroken, row)) for row in rows)
+    table = TableBlock(caption, head, cells, sortable=False)  # the last row is a summary
     models = {name for some in by_protocol.values() for name in some}
     several = len(by_protocol) > 1 and len(models) > 1
     moved: list[Block] = [_protocol_ranks(by_protocol), *_changes(by_protocol)] if several else []
@@ -206,8 +217,9 @@ def _all_scores(results: Mapping[str, Mapping[str, Result]]) -> list[Block]:
     blocks: list[Block] = []
     for name, some in results.items():
         same = list(some.values())
-        scores = scores_table(f"All scores of {name}, with 95 % intervals", same)
-        blocks.append(TableBlock(scores.caption, scores.head, scores.rows, folded=True))
+        scores = scores_table(f"All scores of {name}, with 95 % intervals", same, models_as_rows=True)
+        blocks.append(replace(scores, folded=len(results) > 1 and not published_scores(same)))
+        blocks += row_tables(same) if len(results) == 1 else []
     last = [result for some in results.values() for result in some.values()][:1]
     return [*blocks, settings_table(last)]
 

@@ -29,6 +29,7 @@ from candlelight.evaluation.intrinsic.protocol_records import (
     DecompositionRule,
     EvaluationProtocol,
     Preset,
+    published_beside,
 )
 from candlelight.evaluation.run.evaluate import Measured, Run, collect_errors, score
 from candlelight.evaluation.run.fingerprints import Fingerprint
@@ -342,7 +343,9 @@ def _score_alike(run: Run[Any], view: Any, records: Sequence[EvaluationProtocol]
 
 def _named(record: EvaluationProtocol, result: Result) -> Result:
     own = {"protocol": record.name, "protocol_version": record.version}
-    return replace(result, about=replace(result.about, settings=result.about.settings | own))
+    about = replace(result.about, settings=result.about.settings | own)
+    beside = {"published": found} if (found := published_beside(record, result)) else {}
+    return replace(result, about=about, details=result.details | beside)
 
 
 def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) -> str | None:

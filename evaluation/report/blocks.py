@@ -14,8 +14,15 @@ from typing import ClassVar
 from jaxtyping import UInt8
 from numpy import ndarray
 
+from candlelight.evaluation.catalogue.record import whole_column
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.result import MeanResult, Result, model_name
+from candlelight.evaluation.run.result import (
+    MeanResult,
+    Result,
+    marked_scores,
+    model_name,
+    published_scores,
+)
 from candlelight.loaders.files.layer_codecs import encode_png
 
 
@@ -39,13 +46,14 @@ class TextBlock:
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table with a caption; the first cell of each row names the row.
+    """A table with a caption; the first cell of each row names the row, and a `BestCell` begins in bold.
 
     Attributes:
         caption: description of the numbers.
         head: column titles, one for each cell of a row.
         rows: cells of each row.
         folded: whether the table is closed until the reader opens it.
+        sortable: whether the reader may sort two or more rows by any column.
     """
 
     kind: ClassVar[str] = "table"
@@ -53,6 +61,7 @@ class TableBlock:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     folded: bool = False
+    sortable: bool = True
 
 
 @dataclass(frozen=True)
@@ -159,8 +168,13 @@ def with_deviation(mean: float, deviation: float) -> str:
     return number(mean) if math.isnan(deviation) else unbroken(f"{number(mean)} ± {number(deviation, 2)}")
 
 
-def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
-    r"""Tabulate the scores of results on the same data; the rows are models or scores, whichever are more.
+def scores_table(caption: str, results: Sequence[Result], models_as_rows: bool = False) -> TableBlock:
+    r"""Tabulate the scores of results on the same data: the best in bold, published scores beside them.
+
+    Args:
+        caption: description of the numbers.
+        results: the results.
+        models_as_rows: whether the rows are models in any case; then scores of parts are left out.
 
     Example:
         >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
@@ -169,20 +183,28 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
         >>> scores_table("Scores", [one]).rows
         (('vae', '0.500 (0.400\xa0to\xa00.600)'),)
     """
-    columns = [_column(result) for result in results]
+    marked = marked_scores(results, with_interval)
+    if models_as_rows:
+        marked = [
+            {name: cell for name, cell in some.items() if name == whole_column(name)} for some in marked
+        ]
+    columns = [_column(*pair) for pair in zip(results, marked, strict=True)]
+    arrow, published = results[0].about.arrow, published_scores(results)
+    columns += [
+        {f"{name}{arrow(name)}": number(one) for name, one in some.items()} for some in published.values()
+    ]
     names = list(dict.fromkeys(name for column in columns for name in column))
-    models = [model_name(result) for result in results]
+    models = [*map(model_name, results), *published]
     cells = [[column.get(name, "") for name in names] for column in columns]
-    if len(names) > len(models):
+    if len(names) > len(models) and not models_as_rows:
         return TableBlock(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
     rows = tuple((model, *row) for model, row in zip(models, cells, strict=True))
     return TableBlock(caption, ("model", *names), rows)
 
 
-def _column(result: Result) -> dict[str, str]:
-    """Write the cells of one model by column name."""
-    arrow = result.about.arrow
-    scores = {f"{name}{arrow(name)}": with_interval(score) for name, score in result.scores.items()}
+def _column(result: Result, written: dict[str, str]) -> dict[str, str]:
+    """Name the cells of one model by column."""
+    scores = {f"{name}{result.about.arrow(name)}": cell for name, cell in written.items()}
     if not isinstance(result, MeanResult):
         return scores
     scored = unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}")
@@ -209,7 +231,7 @@ def unbroken(text: str) -> str:
         >>> unbroken("9 %")
         '9\xa0%'
     """
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
+    return type(text)(text.replace(" ", "\N{NO-BREAK SPACE}"))
 
 
 def settings_table(results: Sequence[Result]) -> TableBlock:
@@ -235,7 +257,7 @@ def settings_table(results: Sequence[Result]) -> TableBlock:
         rows.append((name, *cells))
     models = [model_name(result) for result in results]
     head = ("setting", *(["all"] if len(models) > 1 else []), *models)
-    return TableBlock("Settings, data and versions", head, tuple(rows), folded=True)
+    return TableBlock("Settings, data and versions", head, tuple(rows), folded=True, sortable=False)
 
 
 def class_name(classes: Sequence[str] | None, number: int) -> str:

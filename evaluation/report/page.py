@@ -1,5 +1,7 @@
 """Write a report as one self-contained HTML file with scores and image sets."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -42,7 +44,7 @@ def write_report(
     settings: Mapping[str, str] | None = None,
     pictures: Mapping[str, Sequence[Block]] | None = None,
 ) -> Path:
-    """Write a report as one HTML file without scripts and without external references.
+    """Write a report as one HTML file without external references; its only script sorts tables.
 
     Equal arguments give equal bytes. Results of one metric on the same data with the same settings share a
     section.
@@ -93,9 +95,12 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
     )
     # matplotlib has escaped the text in its drawings.
     environment.filters["drawn"] = Markup
-    source = files("candlelight.evaluation.report").joinpath("page.html").read_text(encoding="utf-8")
-    template = environment.from_string(source)
-    write_file(path, template.render(title=title, sections=sections, summary=summary).encode())
+    folder = files("candlelight.evaluation.report")
+    source, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.html", "sort_tables.js"))
+    # The browser runs no script but the one of this hash.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    shown = {"title": title, "sections": sections, "summary": summary, "script": script, "digest": digest}
+    write_file(path, environment.from_string(source).render(shown).encode())
 
 
 def report_sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:

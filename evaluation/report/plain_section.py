@@ -15,6 +15,7 @@ from candlelight.evaluation.report.blocks import (
     settings_table,
 )
 from candlelight.evaluation.report.drawing import draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.row_tables import row_tables
 from candlelight.evaluation.run.result import MeanResult, Result, model_name, notes_of
 
 _SYNTHETIC = "The labels are synthetic: they are made of the ground truth of rendered images, not by people."
@@ -42,7 +43,8 @@ def plain_section(
     notes += [line for result in results for line in _lost(result)] + notes_of(results)
     if plots is None:
         plots = [score_bars(results, name) for name in results[0].scores if name == whole_column(name)]
-    blocks = scores_table(caption, results), *map(note, notes), *plots, *pictures, settings_table(results)
+    scores, rows = scores_table(caption, results, models_as_rows=True), row_tables(results)
+    blocks = scores, *map(note, notes), *plots, *pictures, *rows, settings_table(results)
     return Section(key, title, blocks)
 
 
@@ -50,9 +52,9 @@ def _lost(result: Result) -> list[str]:
     """Report the numbers of failed and of undefined rows of a result."""
     lines = []
     if result.failed:
-        lines.append(
-            f"{model_name(result)}: {len(result.failed)} predictions failed (missing or not finite)."
-        )
+        text = f"{model_name(result)}: {len(result.failed)} predictions failed (missing or not finite)"
+        rest = next(iter(result.mean_of_rest.items())) if isinstance(result, MeanResult) else None
+        lines.append(f"{text}; {rest[0]} of the other rows is {number(rest[1])}." if rest else f"{text}.")
     if isinstance(result, MeanResult) and result.undefined:
         count = f"{result.undefined} of {len(result.ids)}"
         lines.append(f"{model_name(result)}: {count} rows are left out, because the score is not defined.")

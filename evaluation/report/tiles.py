@@ -11,7 +11,7 @@ from candlelight.evaluation.views import Images
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet_rows import value_text
-from candlelight.loaders.looking.sheet_tiles import LARGEST_TILE, SMALLEST_TILE
+from candlelight.loaders.looking.sheet_tiles import BACKGROUND, LARGEST_TILE, SMALLEST_TILE
 from candlelight.loaders.schema import FactorValue
 
 _GAP = 4
@@ -50,8 +50,12 @@ def encoded_pixels(image: Float[Tensor, "3 height width"]) -> Pixels:
     return np.rint(image.numpy().transpose(1, 2, 0) * 255).astype(np.uint8)
 
 
-def scale_for_page(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
+def scale_for_page(
+    pixels: Pixels, mask: Bool[Tensor, "height width"] | None = None
+) -> UInt8[ndarray, "rows columns 3"]:
     """Resize pixels for a page: average blocks of a large image, repeat the pixels of a small image.
+
+    Pixels outside a mask become gray.
 
     Example:
         >>> large, small = np.zeros((300, 600, 3), np.uint8), np.zeros((60, 80, 3), np.uint8)
@@ -60,7 +64,10 @@ def scale_for_page(pixels: Pixels) -> UInt8[ndarray, "rows columns 3"]:
     """
     step, factor = _scale(*pixels.shape[:2])
     reduced = np.asarray(Image.fromarray(pixels).reduce(step)) if step > 1 else pixels
-    return reduced.repeat(factor, axis=0).repeat(factor, axis=1)
+    tile = reduced.repeat(factor, axis=0).repeat(factor, axis=1)
+    if mask is not None:
+        tile[~scale_mask_for_page(mask)] = BACKGROUND
+    return tile
 
 
 def scale_mask_for_page(mask: Bool[Tensor, "height width"]) -> Bool[ndarray, "rows columns"]:

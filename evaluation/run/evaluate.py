@@ -50,6 +50,7 @@ class Run(Generic[O]):
         steps: keeps finished steps.
         fingerprint: hash of the rows that were read.
         kept: objects that a study keeps for its pictures.
+        shown: rows that the page shows: "worst", "median", "best" or ids; the evaluation's choice if none.
     """
 
     evaluation: Evaluation[O]
@@ -62,6 +63,7 @@ class Run(Generic[O]):
     steps: FinishedSteps
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     kept: dict[str, Any] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
 
     @property
     def scored(self) -> dict[str, NamedModel]:
@@ -91,8 +93,10 @@ class Run(Generic[O]):
             name: the model.
             settings: further settings.
         """
-        record = self.evaluation
-        about = record.name, record.version, record.better, self.scored[name]
+        record, named = self.evaluation, self.scored[name]
+        if name in record.controls:
+            named = replace(named, identity=replace(named.identity, source="control"))
+        about = record.name, record.version, record.better, named
         return make_provenance(*about, self.fingerprint.describe(self.data), self.settings | settings)
 
     def measured(self) -> Measured:

@@ -9,7 +9,7 @@ compares two.
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -300,8 +300,67 @@ def model_name(result: Result) -> str:
     return str(result.about.model.get("name", "?"))
 
 
-def table(results: Sequence[Result]) -> str:
+class BestCell(str):
+    """A cell whose first word, the best value of its column, is shown in bold."""
+
+    is_best = True  # for templates, which know no types
+
+    def bold(self, write: Callable[[str], str]) -> str:
+        """Write the cell with its first word changed."""
+        first, space, rest = self.partition(" ")
+        return f"{write(first)}{space}{rest}"
+
+
+def mark_best(cells: Sequence[str], values: Sequence[float | None], better: Better) -> list[str]:
+    """Mark the cells of a column that begin with its best value, as it is printed.
+
+    Args:
+        cells: texts such as "0.5 (0.4 to 0.6)".
+        values: value of each cell; None, as of a control, and nan do not compete, nor does a single value.
+        better: direction of the column.
+
+    Example:
+        >>> marked = mark_best(["0.50", "0.50", "0.2", "1"], [0.5, 0.504, None, 1.0], "lower")
+        >>> [isinstance(cell, BestCell) for cell in marked]
+        [True, True, False, False]
+    """
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    if better == "neither" or len(known) < 2:
+        return list(cells)
+    best = cells[values.index(min(known) if better == "lower" else max(known))].split()[0]
+    alike = (value is not None and cell.split()[0] == best for cell, value in zip(cells, values, strict=True))
+    return [BestCell(cell) if marked else cell for cell, marked in zip(cells, alike, strict=True)]
+
+
+def marked_scores(results: Sequence[Result], write: Callable[[Score], str]) -> list[dict[str, str]]:
+    """Write the scores of results of one metric by name, and mark the best among those of no controls."""
+    written: list[dict[str, str]] = [{name: write(one) for name, one in r.scores.items()} for r in results]
+    for name in dict.fromkeys(name for cells in written for name in cells):
+        some = [(result, cells) for result, cells in zip(results, written, strict=True) if name in cells]
+        values = [competing(result, result.scores[name].value) for result, _ in some]
+        better = direction(some[0][0].about.better, name)
+        marked = mark_best([cells[name] for _, cells in some], values, better)
+        for (_, cells), cell in zip(some, marked, strict=True):
+            cells[name] = cell
+    return written
+
+
+def competing(result: Result, value: float) -> float | None:
+    """Return a value with which a model competes for the best; None of a control."""
+    return None if result.about.model.get("source") == "control" else value
+
+
+def published_scores(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """Collect the published scores, by method and column, that a protocol keeps in the details of results."""
+    return {name: one for result in results for name, one in result.details.get("published", {}).items()}
+
+
+def table(results: Sequence[Result], styled: bool = False) -> str:
     """Format the scores of results as a text table; arrows tell whether lower or higher is better.
+
+    Args:
+        results: results of one metric.
+        styled: whether the best values are bold, by the codes of a terminal.
 
     Example:
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
@@ -311,26 +370,36 @@ def table(results: Sequence[Result]) -> str:
     """
     header = "model", "metric", "value", "95 % interval", "oracle", "accuracy", "without failed"
     header_of_counts = "rows", "groups", "failed", "undefined"
-    lines = [line for result in results for line in _table_lines(result)]
+    marked = marked_scores(results, lambda score: _number(score.value))
+    lines = [line for pair in zip(results, marked, strict=True) for line in _table_lines(*pair)]
+    for name, scores in published_scores(results).items():
+        lines += [(name, score, _number(value), *[""] * 8) for score, value in scores.items()]
     columns = [c for c in zip(header + header_of_counts, *lines, strict=True) if any(c[1:])]
-    return align_columns(list(zip(*columns, strict=True)))
+    return align_columns(list(zip(*columns, strict=True)), styled)
 
 
-def align_columns(rows: Sequence[Sequence[str]]) -> str:
+def align_columns(rows: Sequence[Sequence[str]], styled: bool = False) -> str:
     r"""Write rows of cells as text, each column as wide as its widest cell.
+
+    Args:
+        rows: the cells.
+        styled: whether each `BestCell` is bold, by the codes of a terminal.
 
     Example:
         >>> align_columns([("a", "b"), ("long", "c")])
         'a     b\nlong  c'
     """
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    widths = [max(len(printable(cell)) for cell in column) for column in zip(*rows, strict=True)]
+
+    def padded(cell: str, width: int) -> str:
+        text = printable(cell).ljust(width)
+        return f"\x1b[1m{text}\x1b[0m" if styled and isinstance(cell, BestCell) else text
+
+    lines = (map(padded, row, widths) for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def _table_lines(result: Result) -> list[tuple[str, ...]]:
+def _table_lines(result: Result, values: Mapping[str, str]) -> list[tuple[str, ...]]:
     name = model_name(result)
     half = _NAME_LENGTH // 2
     name = name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
@@ -347,12 +416,10 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
         else:
             rest = _number(result.mean_of_rest[metric]) if result.failed else ""
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
-        value = _number(score.value)
         counts = rows, str(groups or ""), str(len(result.failed)), undefined
         reached = _known_number(oracle.get(metric))
-        lines.append(
-            (name, f"{metric}{result.about.arrow(metric)}", value, interval, reached, accuracy, rest, *counts)
-        )
+        title, value = f"{metric}{result.about.arrow(metric)}", values[metric]
+        lines.append((name, title, value, interval, reached, accuracy, rest, *counts))
     return lines
 
 
@@ -450,14 +517,11 @@ def score_grid(results: Sequence[Result]) -> list[str]:
     names = list(dict.fromkeys(name for result in results for name in result.scores))
     better = results[0].about.better
     head = f"{better} is better" if better in ("lower", "higher") else "score"
-    tables = []
+    tables, marked = [], marked_scores(results, _cell)
     for start in range(0, len(results), _COLUMNS):
-        some = results[start : start + _COLUMNS]
-        rows = [
-            (name, *(_cell(result.scores[name]) if name in result.scores else "" for result in some))
-            for name in names
-        ]
-        tables.append(align_columns([(head, *map(model_name, some)), *rows]))
+        some = slice(start, start + _COLUMNS)
+        rows = [(name, *(cells.get(name, "") for cells in marked[some])) for name in names]
+        tables.append(align_columns([(head, *map(model_name, results[some])), *rows], styled=True))
     return tables
 
 

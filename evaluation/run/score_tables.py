@@ -6,15 +6,25 @@ from collections.abc import Callable, Iterable, Sequence
 from candlelight.evaluation.catalogue.record import direction
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.json_values import to_csv
-from candlelight.evaluation.run.result import Result, model_name
+from candlelight.evaluation.run.result import (
+    BestCell,
+    Better,
+    Result,
+    competing,
+    mark_best,
+    model_name,
+    published_scores,
+)
 
 _TEX = str.maketrans(
     {mark: "\\" + mark for mark in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
 _ARROWS = {"lower": r" $\downarrow$", "higher": r" $\uparrow$", "neither": ""}
-_Columns = dict[str, str]  # the better direction of each score
+_Columns = dict[str, Better]  # the better direction of each score
 _Rows = dict[str, dict[str, Score]]  # scores by model and column
+_Table = tuple[_Columns, _Rows, set[str]]  # with the models that compete for the best
+_Write = Callable[[str], str]
 
 
 def score_csv(results: Sequence[Result]) -> str:
@@ -27,7 +37,7 @@ def score_csv(results: Sequence[Result]) -> str:
         model,irs,irs low,irs high
         vae,0.5,0.4,0.6
     """
-    columns, rows = _tabulate(results)
+    columns, rows, _ = _tabulate(results)
     head = ("model", *(f"{name}{part}" for name in columns for part in ("", " low", " high")))
     unknown = Score(math.nan, math.nan, math.nan)
     scores = {model: [row.get(name, unknown) for name in columns] for model, row in rows.items()}
@@ -39,7 +49,7 @@ def score_csv(results: Sequence[Result]) -> str:
 
 
 def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
-    """Tabulate scores in Markdown; the best of each column is bold.
+    """Tabulate scores in Markdown; the best of each column is bold, among models that are no controls.
 
     Args:
         results: results of one call.
@@ -56,17 +66,17 @@ def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
         | vae | **0.5** |
         | net | 0.25 |
     """
-    columns, rows = _tabulate(results)
+    columns = (tabulated := _tabulate(results))[0]
     arrows = {"lower": " ↓", "higher": " ↑", "neither": ""}
     head = ["model", *(f"{name}{arrows[better]}" for name, better in columns.items())]
-    lines = _cells(columns, rows, intervals, "**{}**".format, str)
+    lines = _cells(tabulated, intervals, "**{}**".format, str)
     escaped = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in (head, *lines)]
     rule = "|".join(["---", *("---:" for _ in columns)])
     return "\n".join([f"| {escaped[0]} |", f"|{rule}|", *(f"| {line} |" for line in escaped[1:]), ""])
 
 
 def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
-    r"""Tabulate scores in LaTeX with the rules of booktabs; the best of each column is bold.
+    r"""Tabulate scores in LaTeX with the rules of booktabs; the best of each column is bold, as in Markdown.
 
     Args:
         results: results of one call.
@@ -86,9 +96,9 @@ def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
         \bottomrule
         \end{tabular}
     """
-    columns, rows = _tabulate(results)
+    columns = (tabulated := _tabulate(results))[0]
     head = ["model", *(f"{_escape(name)}{_ARROWS[better]}" for name, better in columns.items())]
-    lines = _cells(columns, rows, intervals, r"\textbf{{{}}}".format, _escape)
+    lines = _cells(tabulated, intervals, r"\textbf{{{}}}".format, _escape)
     body = [
         r"\toprule",
         rf"{' & '.join(head)} \\",
@@ -102,17 +112,25 @@ def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
     )
 
 
-def _tabulate(results: Sequence[Result]) -> tuple[_Columns, _Rows]:
+def _tabulate(results: Sequence[Result]) -> _Table:
     """Collect the columns and rows; scores of several metrics or protocols are named after them."""
     kinds = {_kind(result) for result in results}
     columns: _Columns = {}
     rows: _Rows = {}
+    published: _Rows = {}
     for result in results:
+        start = f"{_kind(result)}: " if len(kinds) > 1 else ""
         for name, score in result.scores.items():
-            label = f"{_kind(result)}: {name}" if len(kinds) > 1 else name
-            columns[label] = direction(result.about.better, name)
-            rows.setdefault(model_name(result), {})[label] = score
-    return columns, rows
+            columns[f"{start}{name}"] = direction(result.about.better, name)
+            rows.setdefault(model_name(result), {})[f"{start}{name}"] = score
+        for method, values in published_scores([result]).items():
+            known = {f"{start}{name}": Score(one, math.nan, math.nan) for name, one in values.items()}
+            published.setdefault(method, {}).update(known)
+    return (
+        columns,
+        rows | published,
+        {model_name(result) for result in results if competing(result, 0) is not None},
+    )
 
 
 def _kind(result: Result) -> str:
@@ -126,31 +144,24 @@ def _origin(result: Result) -> str:
     return " ".join(text.split())
 
 
-def _cells(
-    columns: _Columns, rows: _Rows, intervals: bool, bold: Callable[[str], str], escape: Callable[[str], str]
-) -> Iterable[list[str]]:
+def _cells(tabulated: _Table, intervals: bool, bold: _Write, escape: _Write) -> Iterable[Sequence[str]]:
     """Write the cells of each row, with its model first."""
-    best = {name: _best(name, better, rows) for name, better in columns.items()}
-    for model, row in rows.items():
-        cells = [escape(model)]
-        for name in columns:
-            score = row.get(name)
-            if score is None or math.isnan(score.value):
-                cells.append("" if score is None else "undefined")
-                continue
-            text = f"{score.value:.4g}"
-            text = bold(text) if text == best[name] else text
-            known = intervals and not math.isnan(score.low)
-            cells.append(f"{text} [{score.low:.3g}, {score.high:.3g}]" if known else text)
-        yield cells
+    columns, rows, rivals = tabulated
+    table = [list(map(escape, rows))]
+    for name, better in columns.items():
+        scores = {model: row.get(name) for model, row in rows.items()}
+        cells = [_cell(score, intervals) for score in scores.values()]
+        values = [score.value if score and model in rivals else None for model, score in scores.items()]
+        marked = mark_best(cells, values, better)
+        table.append([cell.bold(bold) if isinstance(cell, BestCell) else cell for cell in marked])
+    return zip(*table, strict=True)
 
 
-def _best(name: str, better: str, rows: _Rows) -> str | None:
-    """Return the best value of a column as it is printed; None without a direction or a second value."""
-    values = [row[name].value for row in rows.values() if name in row and not math.isnan(row[name].value)]
-    if better == "neither" or len(values) < 2:
-        return None
-    return f"{min(values) if better == 'lower' else max(values):.4g}"
+def _cell(score: Score | None, intervals: bool) -> str:
+    if score is None or math.isnan(score.value):
+        return "" if score is None else "undefined"
+    known = intervals and not math.isnan(score.low)
+    return f"{score.value:.4g}" + (f" [{score.low:.3g}, {score.high:.3g}]" if known else "")
 
 
 def _escape(text: str) -> str:

@@ -90,12 +90,17 @@ def test_benchmark_writes_tables_and_a_page_and_ranks_of_two_calls_are_not_compa
     assert float(rows[0]["lmse"]) == next(iter(results.values()))["columns"]["lmse"][0]
     html = page.read_text()
     for part in (
-        *("Mean rank over the objects", "Mean LMSE for other windows", "p = 1 is better", "highest LMSE"),
+        *(
+            "Mean rank by LMSE over the objects",
+            "Mean LMSE for other windows",
+            "p = 1 is better",
+            "worst lmse of ",
+        ),
     ):
         assert part in html
-    assert html.count("<img") == 3 * (2 + 9)
+    assert html.count("<img") == 3 * (2 + 2 * 9)
     run("evaluate", "report", out, "--out", page)
-    assert "Mean rank over the objects" in page.read_text()
+    assert "Mean rank by LMSE over the objects" in page.read_text()
     run(*METHODS, *data, "--methods", "gr-ret, BAS", "--out", other)
     run("evaluate", "compare", out, other)
     line = refusal("evaluate", "compare", out, other, "--column", "rank")

@@ -249,9 +249,10 @@ def test_results_have_a_direction_for_each_column(rows, tmp_path) -> None:
     assert [one.about for one in read_results(tmp_path / "a.json")] == [one.about for one in found.values()]
     for column in found["mine"].columns:
         assert compare(found["mine"], found["constant"], column).better == found["mine"].about.better[column]
-    head, _, mine, control, *_ = score_markdown(list(found.values())).splitlines()
+    other = evaluate("depth", rows("depth"), {"other": looked_up(depth=lambda d: 1.3 * d)})["other"]
+    head, _, mine, control, rival, *_ = score_markdown([*found.values(), other]).splitlines()
     assert head == "| model | abs_rel ↓ | delta_1_25 ↑ | si_log ↓ |"
-    assert (mine.count("**"), control.count("**")) == (6, 0)
+    assert [one.count("**") for one in (mine, control, rival)] == [6, 0, 0]  # a control does not compete
 
 
 def test_lpips_is_that_of_the_weights_in_the_folder(rows, tmp_path) -> None:

@@ -48,6 +48,9 @@ def section(record: EvaluationProtocol) -> str:
         remark = f" {published.remark}" if published.remark else ""
         parts += [f"\nPublished: {published.reading}.{remark}\n"]
         parts.append(rows_of(rows))
+        if published.sure:
+            methods = ", ".join(published.sure.methods) or "all of them"
+            parts.append(f"\nBeside own scores of the same files stand {methods}.")
     return "\n".join(parts)
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from candlelight.evaluation.intrinsic.benchmark_methods import GRADIENT_METHODS
 from candlelight.evaluation.intrinsic.judgements import saw_thresholds
-from candlelight.evaluation.intrinsic.protocol_records import MAW_TABLE, PROTOCOLS
+from candlelight.evaluation.intrinsic.protocol_records import MAW_TABLE, PROTOCOLS, published_beside
+from candlelight.evaluation.run.result import MeanResult, Provenance
 from candlelight.loaders.public.mit import MIT_SPLITS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -63,6 +64,44 @@ def test_objects_of_mit() -> None:
     assert numbers(PROTOCOLS["mit-barron"].files)[0] == len(MIT_SPLITS["barron-test"])
     barron = {*MIT_SPLITS["barron-test"], *MIT_SPLITS["barron-train"]}
     assert barron == {*MIT_SPLITS["grosse"], *MIT_SPLITS["extra"]}
+
+
+def about_data(layout: str, split: str, rows: int, groups: int = 1) -> MeanResult:
+    data = {"name": "data", "layout": layout, "split": split, "rows": rows}
+    ids = tuple(map(str, range(groups)))
+    about = Provenance("any", 1, "lower", {"name": "net"}, data, {}, {})
+    return MeanResult(about, ids, ids, {"any": (0.5,) * groups}, ())
+
+
+def test_published_scores_stand_beside_own_ones_of_the_same_protocol_data_and_rows_alone() -> None:
+    def beside(protocol: str, *data) -> dict[str, dict[str, float]]:
+        return published_beside(PROTOCOLS[protocol], about_data(*data))
+
+    assert beside("iiw-gamma", "iiw", "test", 1046) == {
+        "BigTime (published, CSM Table 1)": {"whdr": 0.203},
+        "CGIntrinsics (published, CSM Table 1)": {"whdr": 0.148},
+    }
+    assert beside("saw-challenge", "saw", "test", 1699) == {
+        "CGIntrinsics (published, CSM Table 1)": {"saw_ap": 0.9793}
+    }
+    captures = beside("stanford-orb", "stanford-orb", "full", 420, 42)
+    assert len(captures) == 9
+    assert captures["SIRFS (published, its repository)"] == {"psnr_reflectance": 37.9}
+    for other in (
+        *(("iiw-gamma", "iiw", "test", 100), ("iiw-gamma", "iiw", "all", 1046)),
+        *(("iiw-gamma", "frames", "test", 1046), ("iiw-whdr", "iiw", "test", 1046)),
+        *(("saw", "saw", "test", 1699), ("stanford-orb", "stanford-orb", "light", 70, 7)),
+    ):
+        assert beside(*other) == {}
+
+
+def test_published_scores_are_of_known_columns_and_methods() -> None:
+    for record in PROTOCOLS.values():
+        for published in record.published:
+            if published.sure is not None:
+                assert published.sure.column[0] == record.columns[0]
+                assert {*published.sure.methods} <= {row[0] for row in published.rows}
+                assert "third party" not in published.reading
 
 
 def test_third_party_repeats_maw_within_fifteen_percent() -> None:

@@ -3,8 +3,9 @@
 import csv
 import math
 
+from candlelight.evaluation.report.blocks import scores_table
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.result import Provenance, StatisticResult
+from candlelight.evaluation.run.result import BestCell, Provenance, StatisticResult, table
 from candlelight.evaluation.run.score_tables import score_csv, score_latex, score_markdown
 
 NAN = math.nan
@@ -33,6 +34,35 @@ def test_the_best_of_each_column_is_bold_and_unknown_scores_are_named():
     ]
     assert "\\textbf{1}" in score_latex(lower)
     assert "textbf" not in score_latex([result("a", {"x": (1.0, NAN, NAN)}, better="neither")] * 2)
+
+
+def test_controls_and_published_scores_stand_beside_models_and_are_never_bold():
+    results = [
+        result("a", {"whdr": (0.5, 0.4, 0.6)}, "whdr", "lower"),
+        result("b", {"whdr": (0.25, 0.2, 0.3)}, "whdr", "lower"),
+        result("flat", {"whdr": (0.125, NAN, NAN)}, "whdr", "lower"),
+    ]
+    results[2].about.model["source"] = "control"
+    results[0].details["published"] = {"old (published, Table 1)": {"whdr": 0.0625}}
+    assert score_markdown(results).splitlines()[2:] == [
+        "| a | 0.5 |",
+        "| b | **0.25** |",
+        "| flat | 0.125 |",
+        "| old (published, Table 1) | 0.0625 |",
+    ]
+    assert score_latex(results).count("textbf") == 1
+    assert score_csv(results).splitlines()[-1] == '"old (published, Table 1)",0.0625,,'
+    lines = table(results, styled=True).splitlines()
+    assert ["\x1b[1m" in line for line in lines] == [False, False, True, False, False]
+    assert "\x1b[1m0.25  \x1b[0m" in lines[2]
+    assert lines[-1].split("  ")[0] == "old (published, Table 1)"
+    shown = scores_table("", results, models_as_rows=True)
+    assert [row[1] for row in shown.rows] == [
+        *("0.500 (0.40\xa0to\xa00.60)", "0.250 (0.20\xa0to\xa00.30)", "0.125", "0.0625")
+    ]
+    assert [isinstance(row[1], BestCell) for row in shown.rows] == [False, True, False, False]
+    alone = [results[0], results[2]]
+    assert "**" not in score_markdown(alone)  # a control is no rival
 
 
 def test_names_are_escaped_for_latex():
