@@ -18,6 +18,7 @@ BinariseCompat = Literal["exact", "waiou2023"]
 Aggregate = Literal["mean", "sum"]
 EffectScale = Literal["probability", "logit"]
 ChangedPixels = Literal["all", "region"]
+Importance = Literal["sum", "positive", "mean"]
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 # Options, and the methods that read them; () for all methods.
 _READ_BY: dict[str, tuple[MethodName, ...]] = {
@@ -216,3 +217,30 @@ class CausalCheckOptions(ExplanationOptions):
         At(above=0, below=1),
         Help("Share of the points that are marked, for the shares of the regions."),
     ] = 0.05
+
+
+@dataclass(frozen=True)
+class RemovalOptions(ExplanationOptions):
+    """Compare explanation methods with what parts do to the prediction, by images rendered without them.
+
+    DATA are frames with counterfactuals in which parts are absent: recipe parts-removed. The explained class
+    is the predicted one, and its logit is the effect. Scores are those of FunnyBirds, with further ones on
+    sums of effects, curves, and small changes of the light; each beside controls.
+
+    \b
+    candlelight render parts-removed --out creatures
+    candlelight train classifier creatures --set train --label class --out trained.pt
+    candlelight evaluate removal creatures --set original --model trained.pt --method grad-cam \\
+        --out removal.json --report removal.html
+    """
+
+    importance: Annotated[
+        Importance,
+        Help("Importance of a part: sum of the map over it, of its positive values, or its mean."),
+    ] = "sum"
+    widen: Annotated[
+        int, At(least=0), Help("Pixels by which the mask of a part is widened; FunnyBirds has 2 of 256.")
+    ] = 0
+    nearby: Annotated[
+        str, Help("Factor whose interventions change an image so little that a map should stay as it is.")
+    ] = "light"
