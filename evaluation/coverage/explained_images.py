@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.coverage_options import (
-    CausalCheckOptions,
     CoverageOptions,
     ExplanationOptions,
     MethodName,
@@ -177,7 +176,7 @@ def open_parts(
 
 
 def open_counterfactuals(
-    choice: Mapping[str, Any], options: CausalCheckOptions, models: Mapping[str, Any]
+    choice: Mapping[str, Any], options: ExplanationOptions, models: Mapping[str, Any]
 ) -> ExplainedImages:
     """Open images with their counterfactuals.
 

@@ -82,7 +82,9 @@ class Game:
         Of several such sets it is the one with the largest logit of the class; None without any.
         """
         right = [row for row, one in enumerate(self.logits) if int(one.argmax()) == self.predicted]
-        found = [(int(self.present[row].sum()), -float(self.logits[row, self.predicted]), row) for row in right]
+        found = [
+            (int(self.present[row].sum()), -float(self.logits[row, self.predicted]), row) for row in right
+        ]
         return frozenset(self.present[min(found)[2]].nonzero()[:, 0].tolist()) if found else None
 
 
@@ -143,7 +145,7 @@ def shapley_values(game: Game) -> ShapleyValues:
     """
     present, values = _distinct(game)
     count, empty = game.parts, game.row(())
-    undefined = torch.full_like(game.logits[: 1].expand(count, -1), torch.nan)
+    undefined = torch.full_like(game.logits[:1].expand(count, -1), torch.nan)
     if empty is None:
         return ShapleyValues(undefined, undefined)
     sizes, base = present.sum(1), game.logits[empty]
@@ -153,7 +155,9 @@ def shapley_values(game: Game) -> ShapleyValues:
     inner = (sizes > 0) & (sizes < count)
     size = sizes[inner].double()
     sets = torch.lgamma(count + 1 - size) + torch.lgamma(size + 1)
-    weight = torch.exp(sets - torch.lgamma(size.new_tensor(count + 1))) * (count - 1) / (size * (count - size))
+    weight = (
+        torch.exp(sets - torch.lgamma(size.new_tensor(count + 1))) * (count - 1) / (size * (count - size))
+    )
     # The last value is the rest, so that all add up to the whole effect.
     flags = present[inner].double()
     design = flags[:, :-1] - flags[:, -1:]
@@ -204,7 +208,9 @@ def pair_interactions(game: Game, target: int) -> Float64[Tensor, "parts parts"]
     return found
 
 
-def rank_score(importance: Float64[Tensor, "maps parts"], effect: Float64[Tensor, " parts"]) -> Float64[Tensor, " maps"]:
+def rank_score(
+    importance: Float64[Tensor, "maps parts"], effect: Float64[Tensor, " parts"]
+) -> Float64[Tensor, " maps"]:
     """Correlate the ranks of parts by importance and by effect, from 0 to 1: ``(rho + 1) / 2``.
 
     Single deletion of Hesse et al. (2023, eq. 4) with the effects of single parts. Equal importances tell
@@ -214,7 +220,8 @@ def rank_score(importance: Float64[Tensor, "maps parts"], effect: Float64[Tensor
         The scores; nan if fewer than two parts have an effect that is known, or if all effects are equal.
 
     Example:
-        >>> rank_score(torch.tensor([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]).double(), torch.tensor([9.0, 2, 1]).double())
+        >>> effect = torch.tensor([9.0, 2.0, 1.0]).double()
+        >>> rank_score(torch.stack([effect, -effect]), effect)
         tensor([1., 0.], dtype=torch.float64)
     """
     known = effect[effect.isfinite()]
@@ -302,8 +309,9 @@ def completeness_checks(
     Example:
         >>> present = torch.tensor([[True, True], [True, False], [False, True], [False, False]])
         >>> game = Game(present, torch.tensor([[1.0, 0], [1.0, 0], [0, 1.0], [0, 1.0]]).double())
-        >>> flags = torch.tensor([False, True])
-        >>> [float(one) for one in completeness_checks(game, torch.tensor([1.0, 0]).double(), flags, [{0}], [0])]
+        >>> importance, irrelevant = torch.tensor([1.0, 0]).double(), torch.tensor([False, True])
+        >>> checks = completeness_checks(game, importance, irrelevant, [frozenset([0])], [0])
+        >>> [float(one) for one in checks]
         [1.0, 1.0, 1.0, 1.0]
     """
     chosen = important_parts(importance, thresholds)

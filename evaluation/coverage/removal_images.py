@@ -21,7 +21,7 @@ from candlelight.loaders.errors import InputError
 
 _GRAY = 0.5  # sRGB-encoded, in place of removed pixels
 _BLUR = 20  # standard deviations of the blur in the height of an image
-Linear = Float[Tensor, "images 3 height width"]
+Linear = Float[Tensor, "_ 3 height width"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,11 @@ def sort_changes(
     present = [[True] * len(parts), *([part not in one for part in parts] for one in order)]
     objects = [one for one in removed if [*one.regions] == [BACKGROUND_REGION] and bool(one.objects.any())]
     objects = [one for one in objects if len(one.intervention) == 1]
-    painted = [one for one in item.changes if [*one.regions.values()] == ["recoloured"] and {*one.regions} <= {*parts}]
+    painted = [
+        one
+        for one in item.changes
+        if [*one.regions.values()] == ["recoloured"] and {*one.regions} <= {*parts}
+    ]
     others = [one for one in item.changes if {*one.regions.values()} == {"scene"}]
 
     def linear(some: Sequence[Tensor]) -> Linear:
@@ -108,11 +112,15 @@ def sort_changes(
 
 
 def _slot(part: str, change: RegionChange | None) -> str:
-    names = [name for name, value in change.intervention.items() if value == ABSENT_MATERIAL] if change else []
+    names = (
+        [name for name, value in change.intervention.items() if value == ABSENT_MATERIAL] if change else []
+    )
     return names[0] if len(names) == 1 else part
 
 
-def _widened(masks: Bool[Tensor, "regions height width"], pixels: int) -> Bool[Tensor, "regions height width"]:
+def _widened(
+    masks: Bool[Tensor, "regions height width"], pixels: int
+) -> Bool[Tensor, "regions height width"]:
     if not pixels:
         return masks
     return functional.max_pool2d(masks.float(), 2 * pixels + 1, 1, pixels) > 0
@@ -137,7 +145,9 @@ def blurred_image(image: Linear) -> Linear:
         reach = min(round(3 * deviation), image.shape[axis] - 1)
         steps = torch.arange(-reach, reach + 1, dtype=image.dtype, device=image.device)
         kernel = torch.exp(-0.5 * (steps / deviation) ** 2)
-        kernel = (kernel / kernel.sum()).reshape(-1, 1) if axis == 2 else (kernel / kernel.sum()).reshape(1, -1)
+        kernel = (
+            (kernel / kernel.sum()).reshape(-1, 1) if axis == 2 else (kernel / kernel.sum()).reshape(1, -1)
+        )
         padding = (0, 0, reach, reach) if axis == 2 else (reach, reach, 0, 0)
         padded = functional.pad(image, padding, mode="replicate")
         image = functional.conv2d(padded, kernel.expand(3, 1, -1, -1), groups=3)
@@ -152,8 +162,8 @@ class TrueEffects:
         rendered: with sets of parts, as rendered.
         gray: with the pixels of absent parts gray.
         blurred: with the pixels of absent parts blurred.
-        within: with the rendered pixels where absent parts were, and all other pixels of the original: without
-            their shadow and the light that they throw.
+        within: with the rendered pixels where absent parts were, and all other pixels of the original, which
+            keep the shadow and the light of the part.
         cleared: without each other object.
         recoloured: with one part recoloured.
         nearby: under small changes.
@@ -233,5 +243,11 @@ def measure_truth(
         return dict(zip(shown, torch.split(found, [len(one) for one in shown.values()]), strict=True))
 
     found = {name: one.to(images.sets.device) for name, one in keep(compute).items()}
-    games = {name: Game(images.present, found.pop(name)) for name in ("rendered", "gray", "blurred", "within")}
-    return TrueEffects(**games, **found, **dict(zip(("shapley", "shapley_error"), shapley_values(games["rendered"]), strict=True)))
+    games = {
+        name: Game(images.present, found.pop(name)) for name in ("rendered", "gray", "blurred", "within")
+    }
+    return TrueEffects(
+        **games,
+        **found,
+        **dict(zip(("shapley", "shapley_error"), shapley_values(games["rendered"]), strict=True)),
+    )

@@ -1,0 +1,483 @@
+"""Score explanations by images that were rendered without the parts that they call important."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from candlelight.evaluation.catalogue.coverage_options import RemovalOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
+from candlelight.evaluation.coverage.explained_images import (
+    ExplainedImages,
+    FittedClassifier,
+    describe_network,
+    first_users,
+    fitted_runs,
+    open_counterfactuals,
+)
+from candlelight.evaluation.coverage.explanations import explain_images, merge_explanation
+from candlelight.evaluation.coverage.part_removal import (
+    THRESHOLDS,
+    Checks,
+    Curves,
+    SharedParts,
+    choose_shared_parts,
+    completeness_checks,
+    curve_area,
+    map_change,
+    minimal_sets,
+    pair_interactions,
+    part_curves,
+    part_importance,
+    rank_score,
+    removal_infidelity,
+    target_sensitivity,
+)
+from candlelight.evaluation.coverage.removal_controls import PAINTED, UNINFORMED, Maps, PaintedControl
+from candlelight.evaluation.coverage.removal_images import (
+    Linear,
+    RemovalImages,
+    TrueEffects,
+    measure_truth,
+    sort_changes,
+)
+from candlelight.evaluation.coverage.thresholds import resize_heatmap
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.run.batches import read_batches
+from candlelight.evaluation.run.evaluate import Run, on_device
+from candlelight.evaluation.run.fingerprints import weights_sha256
+from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.run.result import MeanResult, Result
+from candlelight.evaluation.run.steps import Step, batch_key, model_key
+from candlelight.evaluation.views.image_tensors import check_srgb_image, encode
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bars import progress_bar
+
+_PLACES = 4  # of each axis, to which maps are moved
+GAMES = ("rendered", "gray", "blurred")
+RANKS = ("single_deletion", "shapley", "recolouring")
+BETTER: dict[str, Any] = {
+    "explainability": "higher",
+    **{f"{name}{more}": "higher" for name in RANKS for more in ("", "_above_areas", "_above_moved")},
+    "infidelity": "lower",
+    "completeness": "higher",
+    "controlled": "higher",
+    "preservation": "higher",
+    "deletion": "higher",
+    "distractibility": "higher",
+    "target_sensitivity": "higher",
+    "max_sensitivity": "lower",
+    **{f"{game}_deletion_area": "lower" for game in GAMES},
+    **{f"{game}_insertion_area": "higher" for game in GAMES},
+}
+_WORST = {name: -1.0 if "_above_" in name else float(better == "lower") for name, better in BETTER.items()}
+_RANGES = {
+    name: (-1.0, 1.0) if "_above_" in name else (0.0, math.inf if name == "max_sensitivity" else 1.0)
+    for name in BETTER
+}
+
+
+@dataclass(frozen=True, eq=False)
+class KnownImage:
+    """An image of which the true effects are known, without its pixels.
+
+    Attributes:
+        place: its row.
+        id: its name.
+        parts: names of its parts.
+        slots: factor that takes each part away; see `RemovalImages`.
+        painted: see `RemovalImages`.
+        truth: outputs of the classifier.
+        key: identifies the image among finished steps, beside the key of a model.
+        sufficient: minimal sets of parts of the predicted class.
+        shared: two classes that share parts with the image; None without such classes.
+    """
+
+    place: int
+    id: str
+    parts: tuple[str, ...]
+    slots: tuple[str, ...]
+    painted: tuple[int, ...]
+    truth: TrueEffects
+    key: Mapping[str, Any]
+    sufficient: Sequence[frozenset[int]] = ()
+    shared: SharedParts | None = None
+
+    @property
+    def target(self) -> int:
+        """The explained class."""
+        return self.truth.rendered.predicted
+
+    def asked(self, images: RemovalImages) -> tuple[Linear, Int[Tensor, " maps"]]:
+        """Choose images and classes to explain: the image, for two other classes too, and nearby images."""
+        others = [*self.shared.classes] if self.shared else []
+        targets = [self.target, *others, *[self.target] * len(images.nearby)]
+        shown = torch.cat([images.sets[:1].expand(1 + len(others), -1, -1, -1), images.nearby])
+        return shown, torch.tensor(targets, device=shown.device)
+
+
+class ExplainedParts(NamedTuple):
+    """Numbers of one explanation of one image.
+
+    Attributes:
+        columns: scores, but those of `completeness_checks`; nan where undefined.
+        checks: the checks, by threshold.
+        importance: of the parts, then of other objects; nan for a failed map.
+        curves: of the rendered, gray and blurred sets.
+    """
+
+    columns: dict[str, float]
+    checks: Checks
+    importance: Float64[Tensor, " regions"]
+    curves: dict[str, Curves]
+
+
+def explain_targets(named: NamedModel, row: KnownImage, images: RemovalImages) -> Maps:
+    """Explain classes of an image and of its nearby images by one method.
+
+    An attribution explains the given class; any other method the class that it chooses, so its maps are the
+    same for all classes.
+
+    Returns:
+        Maps at the size of the image; nan for a map that is not finite, or that the method cannot give.
+    """
+    linear, targets = row.asked(images)
+    model, size = named.model, linear.shape[2:]
+    if isinstance(model, PaintedControl):
+        count = len(targets) - len(images.nearby)  # the effects in other light are not known
+        maps = model(images, row.truth, targets[:count])
+        return torch.cat([maps, maps.new_full((len(targets) - count, *size), torch.nan)])
+    explainer = getattr(model, "explainer", model)
+    if hasattr(explainer, "attribute"):
+        maps = explainer.explain(encode(linear), targets)
+        failed = maps.isnan().flatten(1).any(1)
+    else:
+        of = len(images.nearby)
+        whole = torch.cat([linear[:1], linear[len(targets) - of :]])
+        merged = merge_explanation(explain_images(named, [row.id] * len(whole), whole), 1)
+        failed = (merged.members < 0).all(1)
+        order = [0] * (len(targets) - of) + [*range(1, len(whole))]
+        maps, failed = merged.heatmap[order], failed[order]
+    resized = resize_heatmap(maps.nan_to_num(0), *size)
+    return resized.masked_fill(failed[:, None, None], torch.nan)
+
+
+def measure_explanation(
+    row: KnownImage, images: RemovalImages, maps: Maps, options: RemovalOptions
+) -> ExplainedParts:
+    """Score the maps of one image; see `score_removal` for the scores.
+
+    Args:
+        row: the image.
+        images: its pixels.
+        maps: maps of the classes and images of `KnownImage.asked`.
+        options: how the importance of a part is read.
+    """
+    truth, target, parts = row.truth, row.target, len(images.parts)
+    importance = part_importance(maps, images.masks, options.importance)
+    of_image = importance[0, :parts]
+    effects = {
+        "single_deletion": truth.rendered.drops()[:, target],
+        "shapley": truth.shapley[:, target],
+        "recolouring": truth.recolouring(row.painted, target),
+    }
+    areas = images.masks[:parts].sum((1, 2)).double()[None]
+    moved = part_importance(_moved(maps[0]), images.masks[:parts], options.importance)
+    columns: dict[str, float] = {}
+    for name, effect in effects.items():
+        own, by_area, elsewhere = (rank_score(one, effect) for one in (of_image[None], areas, moved))
+        columns[name] = float(own)
+        columns[f"{name}_above_areas"] = float(own - by_area)
+        columns[f"{name}_above_moved"] = float(own - elsewhere.mean())
+    columns["infidelity"] = removal_infidelity(truth.rendered, of_image, target)
+    others, nearby = importance[1 : len(maps) - len(images.nearby), :parts], images.nearby
+    columns["target_sensitivity"] = target_sensitivity(others, row.shared) if row.shared else math.nan
+    changes = map_change(maps[0], maps[len(maps) - len(nearby) :])
+    columns["max_sensitivity"] = float(changes.max()) if len(nearby) else math.nan
+    curves = {name: part_curves(getattr(truth, name), of_image, target) for name in GAMES}
+    for name, curve in curves.items():
+        columns[f"{name}_deletion_area"] = curve_area(curve.deletion)
+        columns[f"{name}_insertion_area"] = curve_area(curve.insertion)
+    checks = completeness_checks(truth.rendered, importance[0], truth.irrelevant(target), row.sufficient)
+    return ExplainedParts(columns, checks, importance[0], curves)
+
+
+def _moved(heatmap: Float[Tensor, "height width"]) -> Maps:
+    """Move a map to other places: maps with the same values that know nothing of the image."""
+    steps = [(row, column) for row in range(_PLACES) for column in range(_PLACES) if (row, column) != (0, 0)]
+    height, width = heatmap.shape
+    rolled = [
+        heatmap.roll((row * height // _PLACES, column * width // _PLACES), (0, 1)) for row, column in steps
+    ]
+    return torch.stack(rolled)
+
+
+def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
+    """Score explanations by images that were rendered without the parts that they call important.
+
+    Each image comes with counterfactuals in which parts are absent, everything else being equal. The
+    explained class is the one that the classifier predicts; the effect of a part is the drop of its logit
+    when the part is taken away; the importance m_P of a part is read from the map by `part_importance`.
+    Scores of an image, whose ideal is 1 unless it says otherwise:
+
+    - ``single_deletion``: `rank_score` of importance and effect; ideal are the true effects;
+    - ``shapley``: the same with the Shapley values over the parts, which additive explanations approximate;
+    - ``recolouring``: the same with the effect of another colour of the part, where there is one;
+    - ``infidelity``: `removal_infidelity`, ideal 0;
+    - ``controlled``, ``preservation``, ``deletion``, ``distractibility``: `completeness_checks`, at the
+      threshold that is best for the method over all images, as in the paper; and ``completeness``, ``((
+      controlled + preservation + deletion) / 3 + distractibility) / 2``. The smallest sufficient set is
+      ideal for preservation, but need not be for deletion;
+    - ``target_sensitivity``: of two other classes that share parts with the image;
+    - ``explainability``: mean of completeness, single deletion (correctness) and target sensitivity
+      (contrastivity), over those that are defined: the total of FunnyBirds (Hesse, Schaub-Meyer and Roth
+      2023, sec. 4.4);
+    - ``max_sensitivity``: largest `map_change` under ``nearby`` interventions, ideal 0, which constant maps
+      have too;
+    - ``*_deletion_area``, ``*_insertion_area``: areas under `part_curves` of sets of parts that are rendered,
+      or gray or blurred in the original image. Their difference is an artefact of erased pixels.
+
+    Of each rank score, ``_above_areas`` is the difference from that of the parts' areas, and ``_above_moved``
+    the difference from the mean of those of the same map at 15 other places. Noise has 0 there.
+
+    A map that is not finite has failed: the worst value of each score. Images whose logits are not finite are
+    undefined.
+
+    Blind to: where in a part a map is large; parts that no counterfactual takes away, such as the body.
+
+    Returns:
+        A result for each method and control, with intervals over groups of images. The details hold the
+        classifier's accuracy by number of absent parts, effects by slot, curves, and the threshold.
+
+    Raises:
+        InputError: no part is taken away alone, or a method has no classifier.
+    """
+    results: dict[str, Result] = {}
+    run.kept["removal"] = kept = []
+    for fitted, own in fitted_runs(run):
+        methods, networks, labels = _networks(fitted, own, run.data)
+        users = first_users(networks)
+        for user in dict.fromkeys(users.values()):
+            mine = {name: one for name, one in methods.items() if users[name] == user}
+            (classifier,) = identify_models({user: networks[user]}, [], "srgb", None).values()
+            part = replace(own, models=mine | _controls(user if len(methods) > len(mine) else "", fitted))
+            known = _read_truth(part, classifier, labels)
+            found = _measure(part, known)
+            facts = _describe(known, labels, part.data.groups, user)
+            results |= {name: _result(part, name, classifier, known, found[name], facts) for name in found}
+            kept.append((part, known, found))
+    return results
+
+
+def _networks(
+    fitted: FittedClassifier | None, run: Run[RemovalOptions], data: ExplainedImages
+) -> tuple[dict[str, NamedModel], dict[str, Any], Sequence[int] | None]:
+    """Return the methods, the network that each explains, and the class of each image."""
+    if not fitted:
+        given = data.classifiers
+        networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in run.models}
+        if lacking := [name for name, one in networks.items() if one is None]:
+            raise InputError(
+                f"`classifiers` must name the network of each method, got none for `{lacking[0]}`"
+            )
+        return run.models, networks, data.labels
+    classes, network = fitted.source.classes, fitted.named.model
+    networks = {key: getattr(one.model, "classifier", network) for key, one in run.models.items()}
+    values = data.view.factor_values(fitted.source.label)
+    known = values is not None and set(values) <= set(classes)
+    return run.models, networks, [classes.index(one) for one in values] if known else None
+
+
+def _controls(user: str, fitted: FittedClassifier | None) -> dict[str, NamedModel]:
+    """Name the controls after their classifier, if there are several."""
+    before = fitted.source.name if fitted else user
+    controls: dict[str, Any] = {**PAINTED, **UNINFORMED}
+    controls = {f"{before} {name}".strip(): one for name, one in controls.items()}
+    return identify_models(controls, [], "srgb", None)
+
+
+def _read_truth(
+    run: Run[RemovalOptions], classifier: NamedModel, labels: Sequence[int] | None
+) -> list[KnownImage]:
+    """Measure the true effects of all images."""
+    options = run.options
+    seen = {"metric": "removal", "size": options.size, "nearby": options.nearby}
+    key = model_key(classifier, run.device, **seen)
+    found, parts_of = [], defaultdict[int, set[str]](set)
+    for batch in read_batches(
+        run.data, 1, lambda item: check_srgb_image(item.image), run.fingerprint, "remove parts"
+    ):
+        (place,), (name,) = batch.rows, batch.ids
+        images, read = _open_images(run, place), batch_key({}, batch, run.fingerprint)
+        step = None if key is None or read is None else {**key, **read}
+        truth = measure_truth(classifier, images, run.batch_size, partial(run.steps.get_or_compute, step))
+        found.append(KnownImage(place, name, images.parts, images.slots, images.painted, truth, read or {}))
+        if labels is not None:
+            parts_of[labels[place]].update(images.parts)
+    return [_with_classes(row, parts_of) for row in found]
+
+
+def _with_classes(row: KnownImage, parts_of: Mapping[int, set[str]]) -> KnownImage:
+    """Add what is known of an image once the parts of all classes are known."""
+    rest = [parts for label, parts in parts_of.items() if label != row.target]
+    own = parts_of.get(row.target, set())
+    minimal = [one for one in minimal_sets(own, rest) if one <= {*row.parts}]
+    numbered = [parts_of.get(label, set()) for label in range(row.truth.rendered.logits.shape[1])]
+    return replace(
+        row,
+        sufficient=[frozenset(map(row.parts.index, one)) for one in minimal],
+        shared=choose_shared_parts(row.truth.rendered, row.parts, numbered),
+    )
+
+
+def _open_images(run: Run[RemovalOptions], place: int) -> RemovalImages:
+    options = run.options
+    try:
+        return sort_changes(
+            on_device(run.data[place], run.device), options.nearby, options.size, options.widen
+        )
+    except InputError as error:
+        raise InputError(f"`{run.data.ids[place]}`: {error}") from error
+
+
+def _measure(run: Run[RemovalOptions], known: Sequence[KnownImage]) -> dict[str, list[ExplainedParts]]:
+    """Explain all images by all methods."""
+    found: dict[str, list[ExplainedParts]] = {name: [] for name in run.models}
+    keys = {name: model_key(one, run.device, metric="removal maps") for name, one in run.models.items()}
+    for row in progress_bar(known, desc="explain", unit="image"):
+        images = _open_images(run, row.place)
+        for name, named in run.models.items():
+            facts = {**row.key, "asked": row.asked(images)[1].tolist(), "size": run.options.size}
+            key, make = keys[name], partial(_maps, named, row, images)
+            step = run.steps.get_or_compute(None if key is None else {**key, **facts}, make, run.device)
+            found[name].append(measure_explanation(row, images, step["maps"], run.options))
+    return found
+
+
+def _maps(named: NamedModel, row: KnownImage, images: RemovalImages) -> Step:
+    return {"maps": explain_targets(named, row, images)}
+
+
+def _result(
+    run: Run[RemovalOptions],
+    name: str,
+    classifier: NamedModel,
+    known: Sequence[KnownImage],
+    numbers: Sequence[ExplainedParts],
+    facts: Mapping[str, Any],
+) -> MeanResult:
+    """Make the result of one method; its threshold is the one of the largest mean completeness."""
+    about = run.provenance(name)
+    if weights := weights_sha256(classifier.model):
+        about = replace(about, model=about.model | {"classifier_sha256": weights})
+    checks = {one: torch.stack([getattr(row.checks, one) for row in numbers]) for one in Checks._fields}
+    parts = torch.stack([checks[one] for one in Checks._fields[:3]]).nanmean(0)
+    whole = torch.stack([parts, checks["distractibility"]]).nanmean(0)
+    best = int(whole.nanmean(0).nan_to_num(-1).argmax())
+    failed = tuple(
+        row.id for row, its in zip(known, numbers, strict=True) if not bool(its.importance.isfinite().all())
+    )
+    columns: dict[str, list[float]] = {column: [] for column in BETTER}
+    for place, (row, its) in enumerate(zip(known, numbers, strict=True)):
+        own = its.columns | {one: float(table[place, best]) for one, table in checks.items()}
+        own["completeness"] = float(whole[place, best])
+        groups = own["completeness"], own["single_deletion"], own["target_sensitivity"]
+        own["explainability"] = _mean(groups)
+        undefined = not row.truth.finite
+        for column, values in columns.items():
+            value = math.nan if undefined else own[column]
+            values.append(_WORST[column] if row.id in failed and not undefined else value)
+    details = {**facts, "threshold": THRESHOLDS[best], "slots": _slots(known, numbers)}
+    details["curves"] = {
+        game: {
+            kind: _mean_curve([getattr(its.curves[game], kind) for its in numbers]) for kind in Curves._fields
+        }
+        for game in GAMES
+    }
+    values = {column: tuple(some) for column, some in columns.items()}
+    ids, groups = tuple(run.data.ids), tuple(run.data.groups)
+    return MeanResult(about, ids, groups, values, failed, details, _RANGES)
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of the values that are defined; nan without any."""
+    known = [one for one in values if not math.isnan(one)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _mean_curve(curves: Sequence[Float64[Tensor, " steps"]]) -> list[float]:
+    """Average curves of the most frequent number of steps."""
+    length = Counter(len(one) for one in curves).most_common(1)[0][0]
+    return torch.stack([one for one in curves if len(one) == length]).nanmean(0).tolist()
+
+
+def _slots(known: Sequence[KnownImage], numbers: Sequence[ExplainedParts]) -> list[dict[str, Any]]:
+    """Average effects and importances by slot; importances as shares of the largest one of the image."""
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for row, its in zip(known, numbers, strict=True):
+        truth, target = row.truth, row.target
+        effects = [getattr(truth, game).drops()[:, target] for game in (*GAMES, "within")]
+        importance = its.importance[: len(row.parts)]
+        table = [*effects, truth.shapley[:, target], truth.recolouring(row.painted, target)]
+        table.append(importance / importance.abs().max())
+        for slot, column in zip(row.slots, torch.stack(table).T.tolist(), strict=True):
+            found.setdefault(slot, []).append(tuple(column))
+    names = (*GAMES, "within", "shapley", "recolouring", "importance")
+    means = {slot: map(_mean, zip(*rows, strict=True)) for slot, rows in found.items()}
+    return [{"slot": slot, **dict(zip(names, some, strict=True))} for slot, some in means.items()]
+
+
+def _describe(
+    known: Sequence[KnownImage], labels: Sequence[int] | None, groups: Sequence[str], user: str
+) -> dict[str, Any]:
+    """Describe a classifier: its accuracy by number of absent parts, and what its effects are made of."""
+    facts: dict[str, Any] = {"network": describe_network(user, [row.target for row in known], labels, groups)}
+    shares: dict[str, list[float]] = {"light": [], "interaction": [], "background_independence": []}
+    for row in known:
+        truth, target = row.truth, row.target
+        drops, within = (game.drops()[:, target] for game in (truth.rendered, truth.within))
+        size = float(drops.abs().sum())
+        shares["light"].append(float((drops - within).abs().sum()) / size if size else math.nan)
+        pairs = pair_interactions(truth.rendered, target).abs().sum() / max(1, len(drops) - 1)
+        shares["interaction"].append(float(pairs) / size if size else math.nan)
+        if len(truth.cleared):
+            irrelevant = truth.irrelevant(target)[len(drops) :]
+            shares["background_independence"].append(float(irrelevant.double().mean()))
+    facts |= {name: _mean(some) for name, some in shares.items()}
+    if labels is None:
+        return facts
+    right: dict[int, list[float]] = {}
+    scenes: list[float] = []
+    for row, label in zip(known, labels, strict=True):
+        missing = (~row.truth.rendered.present).sum(1).tolist()
+        for count, one in zip(missing, row.truth.rendered.logits.argmax(1).tolist(), strict=True):
+            right.setdefault(count, []).append(float(one == label))
+        scenes += (row.truth.scenes.argmax(1) == label).double().tolist()
+    accuracy = [[count, _mean(some)] for count, some in sorted(right.items())]
+    chance = facts["network"]["chance"]
+    facts |= {"accuracy_by_absent": accuracy, "accuracy_in_other_scenes": _mean(scenes)}
+    whole, fewer = (one for _, one in accuracy[:2])
+    if chance is not None and whole - fewer > (whole - chance) / 2:
+        facts["notes"] = [
+            f"accuracy falls from {whole:.3g} to {fewer:.3g} when one part is absent: the classifier seems "
+            "never to have seen absent parts, so that effects are its surprise as much as the importance of "
+            "parts; train it on images with random subsets of parts (set train of parts-removed)"
+        ]
+    return facts
+
+
+REMOVAL = Evaluation(
+    name="removal",
+    version=1,
+    better=BETTER,
+    options=RemovalOptions,
+    reads=Reading(open=open_counterfactuals, space="srgb"),
+    study=score_removal,
+    page="candlelight.evaluation.coverage.removal_report:REMOVAL_PAGE",
+)
