@@ -314,7 +314,7 @@ def _read_truth(
         run.data, 1, lambda item: check_srgb_image(item.image), run.fingerprint, "remove parts"
     ):
         (place,), (name,) = batch.rows, batch.ids
-        images, read = _open_images(run, place), batch_key({}, batch, run.fingerprint)
+        images, read = open_images(run, place), batch_key({}, batch, run.fingerprint)
         step = None if key is None or read is None else {**key, **read}
         truth = measure_truth(classifier, images, run.batch_size, partial(run.steps.get_or_compute, step))
         found.append(KnownImage(place, name, images.parts, images.slots, images.painted, truth, read or {}))
@@ -336,7 +336,12 @@ def _with_classes(row: KnownImage, parts_of: Mapping[int, set[str]]) -> KnownIma
     )
 
 
-def _open_images(run: Run[RemovalOptions], place: int) -> RemovalImages:
+def open_images(run: Run[RemovalOptions], place: int) -> RemovalImages:
+    """Open one image with its counterfactuals, on the device.
+
+    Raises:
+        InputError: see `sort_changes`; the message names the image.
+    """
     options = run.options
     try:
         return sort_changes(
@@ -351,7 +356,7 @@ def _measure(run: Run[RemovalOptions], known: Sequence[KnownImage]) -> dict[str,
     found: dict[str, list[ExplainedParts]] = {name: [] for name in run.models}
     keys = {name: model_key(one, run.device, metric="removal maps") for name, one in run.models.items()}
     for row in progress_bar(known, desc="explain", unit="image"):
-        images = _open_images(run, row.place)
+        images = open_images(run, row.place)
         for name, named in run.models.items():
             facts = {**row.key, "asked": row.asked(images)[1].tolist(), "size": run.options.size}
             key, make = keys[name], partial(_maps, named, row, images)
