@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.coverage.coverage_pictures import heat_pixels
@@ -33,8 +32,8 @@ from candlelight.evaluation.report.blocks import (
 from candlelight.evaluation.report.drawing import (
     COLOURS,
     INK,
-    drawing,
     draw_bars,
+    drawing,
     label_rows,
     short_name,
     to_svg,
