@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions, ChangedPixels
+from candlelight.evaluation.catalogue.coverage_options import HEATMAPS, CausalCheckOptions, ChangedPixels
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.coverage.causal_effects import (
     CONVENTIONS,
@@ -30,6 +30,7 @@ from candlelight.evaluation.coverage.explained_images import (
     ExplainedImages,
     FittedClassifier,
     describe_network,
+    explainer_provenance,
     first_users,
     fitted_runs,
     open_counterfactuals,
@@ -51,6 +52,7 @@ from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.intervals import distinct_groups, mean_interval, resampled_interval
 from candlelight.evaluation.run.named_models import identify_models, run_model
+from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.result import Provenance, Result, StatisticResult
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, View
 from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, resize_images
@@ -394,9 +396,10 @@ def _check_causes(run: Run[CausalCheckOptions]) -> dict[str, Result]:
     "all" to the light, which a counterfactual scene changes on the object as well.
 
     The models are explanation methods, or callables from images to heatmaps [batch, maps, rows, columns] or
-    [batch, rows, columns], larger is more relevant, or `MaskControl`, beside the networks that they explain
-    (`ExplainedImages`). With ``method`` the models are classifiers: their methods are fitted, and compared
-    with controls. Images are sRGB-encoded in [0, 1], on the device.
+    [batch, rows, columns], larger is more relevant, `Heatmaps` of another program, or `MaskControl`, beside
+    the networks that they explain (`ExplainedImages`). With data by name the models are classifiers: their
+    methods are fitted, and compared with controls; `Heatmaps` are taken as explanations of each. Images are
+    sRGB-encoded in [0, 1], on the device.
 
     With ``pixels`` "region" the classifier sees counterfactuals of which only the pixels of the region are
     taken, so that the light that they throw on the rest has no effect. Images are resized in linear light,
@@ -417,8 +420,8 @@ def _check_causes(run: Run[CausalCheckOptions]) -> dict[str, Result]:
     results: dict[str, Result] = {}
     run.kept["checked"] = checked = []
     for fitted, own in fitted_runs(run):
-        classes = fitted.source.classes if fitted else None
-        methods, networks, labels = _networks(fitted, own, run.data)
+        classes = (fitted.source.classes or None) if fitted else None
+        methods, networks, labels = _networks(fitted, own, run)
         own = replace(own, models=methods)
         results |= _check(own, networks, labels)
         checked.append((own, networks, classes))
@@ -426,20 +429,26 @@ def _check_causes(run: Run[CausalCheckOptions]) -> dict[str, Result]:
 
 
 def _networks(
-    fitted: FittedClassifier | None, run: Run[CausalCheckOptions], data: ExplainedImages
+    fitted: FittedClassifier | None, run: Run[CausalCheckOptions], whole: Run[CausalCheckOptions]
 ) -> tuple[dict[str, NamedModel], dict[str, Any], Sequence[int] | None]:
     """Return the methods of one classifier with its controls, or the user's own; networks; and labels."""
+    data: ExplainedImages = whole.data
     methods, given, labels = run.models, data.classifiers, data.labels
     if fitted:
         name, network, classes = fitted.source.name, fitted.named.model, fitted.source.classes
         controls: dict[str, Any] = {f"{name} {control}": CONTROLS[control] for control in ("noise", "centre")}
         controls |= {f"{name} {control}": MASK_CONTROLS[control] for control in ("object", "part areas")}
-        methods = methods | identify_models(controls, [], "srgb", None)
+        files = {f"{name} {key}": one for key, one in whole.models.items() if isinstance(one.model, Heatmaps)}
+        if twice := sorted(files.keys() & (methods.keys() | controls.keys())):
+            raise InputError(
+                f"a method or a control and a file have the name `{twice[0]}`; give another name"
+            )
+        methods = methods | identify_models(files | controls, [], "srgb", None)
         # A prototype network explains its own predictions.
         given = {key: getattr(one.model, "classifier", network) for key, one in methods.items()}
-        values = data.view.factor_values(fitted.source.label)
-        known = values is not None and set(values) <= set(classes)
-        labels = [classes.index(one) for one in values] if known else None
+        values = fitted.source.label and data.view.factor_values(fitted.source.label)
+        labels = [classes.index(one) for one in values or () if one in classes]
+        labels = labels if values and len(labels) == len(values) else None
     networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in methods}
     if lacking := [name for name, one in networks.items() if one is None]:
         raise InputError(f"`classifiers` must name the network of each method, got none for `{min(lacking)}`")
@@ -457,7 +466,7 @@ def _check(
     regions = [*sorted(shown - {*_SIDES}), *_SIDES]
     results: dict[str, Result] = {}
     for name, pointing in pointing_of.items():
-        user, about = users[name], run.provenance(name)
+        user, about = users[name], explainer_provenance(run, name)
         if weights := weights_sha256(explained[user].model):
             about = replace(about, model=about.model | {"classifier_sha256": weights})
         effects = [one.regions for one in effects_of[user]]
@@ -514,7 +523,7 @@ CAUSAL_CHECK = Evaluation(
     version=2,
     better="higher",
     options=CausalCheckOptions,
-    reads=Reading(open=open_counterfactuals, space="srgb"),
+    reads=Reading(open=open_counterfactuals, space="srgb", files=HEATMAPS),
     study=_check_causes,
     page="candlelight.evaluation.coverage.causal_check_report:CAUSAL_CHECK_PAGE",
 )
