@@ -318,6 +318,8 @@ class RemovalOptions(ExplanationOptions):
         --out removal.json --report removal.html
     """
 
+    files: ClassVar[Files] = HEATMAPS
+
     importance: Annotated[
         Importance,
         Help("Importance of a part: sum of the map over it, of its positive values, or its mean."),

@@ -32,6 +32,7 @@ from candlelight.evaluation.run.fingerprints import Fingerprint, weights_sha256
 from candlelight.evaluation.run.hidden_layers import evaluation_mode, split_network
 from candlelight.evaluation.run.intervals import mean_interval
 from candlelight.evaluation.run.model_outputs import model_errors
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.result import Provenance
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
@@ -321,6 +322,45 @@ def fitted_runs(run: Run[Any]) -> "list[tuple[FittedClassifier | None, Run[Any]]
         own = replace(run, data=data.view, models=fitted.methods, options=options, fingerprint=Fingerprint())
         found.append((fitted, own))
     return found
+
+
+def explained_networks(
+    fitted: FittedClassifier | None, run: Run[Any], whole: Run[Any], controls: Mapping[str, Any]
+) -> tuple[dict[str, NamedModel], dict[str, Any], Sequence[int] | None]:
+    """Collect the methods that explain one classifier, or the user's own.
+
+    Args:
+        fitted: the classifier, or None.
+        run: its run, from `fitted_runs`.
+        whole: the run of all classifiers, whose models may be heatmaps of other programs.
+        controls: further explanations by name, of a classifier.
+
+    Returns:
+        The methods by name, the network that each explains, and the class of each image if it is known.
+
+    Raises:
+        InputError: a method has no network, or two have one name.
+    """
+    data: ExplainedImages = whole.data
+    methods, given, labels = run.models, data.classifiers, data.labels
+    if fitted:
+        name, network, classes = fitted.source.name, fitted.named.model, fitted.source.classes
+        files = {f"{name} {key}": one for key, one in whole.models.items() if isinstance(one.model, Heatmaps)}
+        added = {f"{name} {key}": one for key, one in controls.items()}
+        if twice := sorted(files.keys() & (methods.keys() | added.keys())):
+            raise InputError(
+                f"a method or a control and a file have the name `{twice[0]}`; give another name"
+            )
+        methods = methods | identify_models(files | added, [], "srgb", None)
+        # A prototype network explains its own predictions.
+        given = {key: getattr(one.model, "classifier", network) for key, one in methods.items()}
+        values = fitted.source.label and data.view.factor_values(fitted.source.label)
+        labels = [classes.index(one) for one in values or () if one in classes]
+        labels = labels if values and len(labels) == len(values) else None
+    networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in methods}
+    if lacking := [name for name, one in networks.items() if one is None]:
+        raise InputError(f"`classifiers` must name the network of each method, got none for `{min(lacking)}`")
+    return methods, networks, labels
 
 
 def _class_numbers(name: str, classes: Sequence[str], label: str, view: Factors) -> list[int]:

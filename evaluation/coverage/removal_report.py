@@ -138,8 +138,8 @@ def _network_tables(results: Sequence[MeanResult]) -> list[TableBlock]:
             "Accuracy of the explained classifier by number of absent parts", rows, corner="classifier"
         ),
         *cross_table(
-            "Effects of the classifier: share of other objects without effect, and shares of the effects of parts "
-            "that lie outside their pixels, and that pairs of parts have beyond the sum of both",
+            "Effects of the classifier: share of other objects without effect, and shares of the effects of "
+            "parts that lie outside their pixels, and that pairs of parts have beyond the sum of both",
             cells,
             corner="classifier",
         ),
@@ -187,8 +187,9 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
     return PlotBlock(
         svg,
         f"Bars of true and claimed effects by part, for {len(names) - 1} methods.",
-        "Parts: true effect on the logit (gray) and importance that each method claims (colour), means over images. "
-        "True effects are shares of the largest one, importances shares of the largest one of each image.",
+        "Parts: true effect on the logit (gray) and importance that each method claims (colour), means over "
+        "images. True effects are shares of the largest one, importances shares of the largest one of each "
+        "image.",
     )
 
 
@@ -215,8 +216,8 @@ def curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
         svg,
         f"Curves of the probability along the order of parts, for {len(results)} methods.",
         "Probability of the explained class while parts are taken away (lines) or put in (dotted), the most "
-        "important first: rendered without them, or with their pixels gray or blurred. The gap between the lines "
-        "is the artefact of erased pixels, which only rendering shows.",
+        "important first: rendered without them, or with their pixels gray or blurred. The gap between the "
+        "lines is the artefact of erased pixels, which only rendering shows.",
     )
 
 
@@ -267,32 +268,33 @@ REMOVAL_PAGE = Page(
     section=removal_section,
     reading=(
         TextBlock(
-            "Each image was rendered again with parts of the object absent: what was behind them is seen, and "
-            "their shadow is gone. The effect of a part is the drop of the logit of the predicted class; the "
-            "importance of a part is the sum of the map over its pixels. Single deletion is the rank correlation of "
-            "both, from 0 to 1; Shapley values average the effect over the order in which parts come; recolouring "
-            "takes another colour in place of removal."
+            "Each image was rendered again with parts of the object absent: what was behind them is seen, "
+            "and their shadow is gone. The effect of a part is the drop of the logit of the predicted "
+            "class; the importance of a part is the sum of the map over its pixels. Single deletion is the "
+            "rank correlation of both, from 0 to 1; Shapley values average the effect over the order in "
+            "which parts come; recolouring takes another colour in place of removal."
         ),
         TextBlock(
             "completeness: a part is called important above a share of the positive importance. Does the "
             "prediction stay with these parts alone (preservation), change without them (deletion), do they "
-            "hold a set of parts that tells the class (controlled), and are parts and objects without effect "
-            "left out (distractibility)? Target sensitivity asks whether explanations of two other classes point "
-            "at the parts that each shares with the image. Explainability is the mean of the three groups of "
-            "FunnyBirds (Hesse, Schaub-Meyer and Roth 2023).",
+            "hold a set of parts that tells the class (controlled), and are parts and objects without "
+            "effect left out (distractibility)? Target sensitivity asks whether explanations of two other "
+            "classes point at the parts that each shares with the image. Explainability is the mean of the "
+            "three groups of FunnyBirds (Hesse, Schaub-Meyer and Roth 2023).",
             term="Groups",
         ),
         TextBlock(
-            "the true effects reach 1 in single deletion and target sensitivity, Shapley values in shapley and "
-            "mostly the best infidelity (0), the smallest sufficient set in preservation. Noise has about 0 above "
-            "moved maps, and in single deletion more than 0.5 where large parts matter more: read rank scores "
-            "beside those of areas. Maps that are the same for all classes have no target sensitivity.",
+            "the true effects reach 1 in single deletion and target sensitivity, Shapley values in shapley "
+            "and mostly the best infidelity (0), the smallest sufficient set in preservation. Noise has "
+            "about 0 above moved maps, and in single deletion more than 0.5 where large parts matter more: "
+            "read rank scores beside those of areas. Maps that are the same for all classes have no target "
+            "sensitivity.",
             term="Controls",
         ),
         TextBlock(
-            "where in a part a map is large; parts that are never taken away, such as the body; and whether the "
-            "classifier is a good one. A classifier that never saw absent parts answers with surprise: compare its "
-            "accuracy by number of absent parts.",
+            "where in a part a map is large; parts that are never taken away, such as the body; and whether "
+            "the classifier is a good one. A classifier that never saw absent parts answers with surprise: "
+            "compare its accuracy by number of absent parts.",
             term="Blind to",
         ),
     ),

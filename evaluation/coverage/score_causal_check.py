@@ -28,8 +28,8 @@ from candlelight.evaluation.coverage.causal_effects import (
 from candlelight.evaluation.coverage.control_explainers import CONTROLS, MASK_CONTROLS, area_averages
 from candlelight.evaluation.coverage.explained_images import (
     ExplainedImages,
-    FittedClassifier,
     describe_network,
+    explained_networks,
     explainer_provenance,
     first_users,
     fitted_runs,
@@ -52,7 +52,6 @@ from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.intervals import distinct_groups, mean_interval, resampled_interval
 from candlelight.evaluation.run.named_models import identify_models, run_model
-from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.result import Provenance, Result, StatisticResult
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, View
 from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, resize_images
@@ -60,6 +59,7 @@ from candlelight.loaders.errors import InputError
 
 ALL_PARTS = "all parts"  # region of the object as a whole
 _SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
+_CONTROLS, _MASKS = ("noise", "centre"), ("object", "part areas")
 _PLACES = 8  # of each axis, to which heatmaps are moved
 RegionNumbers = dict[str, tuple[float, ...]]  # numbers of each region that an image shows
 
@@ -421,38 +421,15 @@ def _check_causes(run: Run[CausalCheckOptions]) -> dict[str, Result]:
     run.kept["checked"] = checked = []
     for fitted, own in fitted_runs(run):
         classes = (fitted.source.classes or None) if fitted else None
-        methods, networks, labels = _networks(fitted, own, run)
+        controls = {
+            **{one: CONTROLS[one] for one in _CONTROLS},
+            **{one: MASK_CONTROLS[one] for one in _MASKS},
+        }
+        methods, networks, labels = explained_networks(fitted, own, run, controls if fitted else {})
         own = replace(own, models=methods)
         results |= _check(own, networks, labels)
         checked.append((own, networks, classes))
     return results
-
-
-def _networks(
-    fitted: FittedClassifier | None, run: Run[CausalCheckOptions], whole: Run[CausalCheckOptions]
-) -> tuple[dict[str, NamedModel], dict[str, Any], Sequence[int] | None]:
-    """Return the methods of one classifier with its controls, or the user's own; networks; and labels."""
-    data: ExplainedImages = whole.data
-    methods, given, labels = run.models, data.classifiers, data.labels
-    if fitted:
-        name, network, classes = fitted.source.name, fitted.named.model, fitted.source.classes
-        controls: dict[str, Any] = {f"{name} {control}": CONTROLS[control] for control in ("noise", "centre")}
-        controls |= {f"{name} {control}": MASK_CONTROLS[control] for control in ("object", "part areas")}
-        files = {f"{name} {key}": one for key, one in whole.models.items() if isinstance(one.model, Heatmaps)}
-        if twice := sorted(files.keys() & (methods.keys() | controls.keys())):
-            raise InputError(
-                f"a method or a control and a file have the name `{twice[0]}`; give another name"
-            )
-        methods = methods | identify_models(files | controls, [], "srgb", None)
-        # A prototype network explains its own predictions.
-        given = {key: getattr(one.model, "classifier", network) for key, one in methods.items()}
-        values = fitted.source.label and data.view.factor_values(fitted.source.label)
-        labels = [classes.index(one) for one in values or () if one in classes]
-        labels = labels if values and len(labels) == len(values) else None
-    networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in methods}
-    if lacking := [name for name, one in networks.items() if one is None]:
-        raise InputError(f"`classifiers` must name the network of each method, got none for `{min(lacking)}`")
-    return methods, networks, labels
 
 
 def _check(

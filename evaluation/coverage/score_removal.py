@@ -11,17 +11,19 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from candlelight.evaluation.catalogue.coverage_options import RemovalOptions
+from candlelight.evaluation.catalogue.coverage_options import HEATMAPS, RemovalOptions
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.coverage.explained_images import (
-    ExplainedImages,
-    FittedClassifier,
     describe_network,
+    explained_networks,
+    explainer_provenance,
     first_users,
     fitted_runs,
     open_counterfactuals,
 )
+from candlelight.evaluation.coverage.explainers import Explainer, open_explainer
 from candlelight.evaluation.coverage.explanations import explain_images, merge_explanation
+from candlelight.evaluation.coverage.filter_methods import GradCAM
 from candlelight.evaluation.coverage.part_removal import (
     THRESHOLDS,
     Checks,
@@ -53,6 +55,7 @@ from candlelight.evaluation.run.batches import read_batches
 from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import Step, batch_key, model_key
 from candlelight.evaluation.views.image_tensors import check_srgb_image, encode
@@ -154,11 +157,18 @@ def explain_targets(named: NamedModel, row: KnownImage, images: RemovalImages) -
         maps = model(images, row.truth, targets[:count])
         return torch.cat([maps, maps.new_full((len(targets) - count, *size), torch.nan)])
     explainer = getattr(model, "explainer", model)
-    if hasattr(explainer, "attribute"):
+    if isinstance(model, GradCAM):
+        explainer = open_explainer(model.name, model.network, model.layer)
+    of = len(images.nearby)
+    if isinstance(explainer, Explainer):
         maps = explainer.explain(encode(linear), targets)
         failed = maps.isnan().flatten(1).any(1)
+    elif isinstance(model, Heatmaps):  # of the image alone, and its class
+        maps = merge_explanation(explain_images(named, [row.id], linear[:1]), 1).heatmap.expand(
+            len(linear), -1, -1
+        )
+        failed = torch.tensor([False] + [True] * (len(linear) - 1), device=linear.device)
     else:
-        of = len(images.nearby)
         whole = torch.cat([linear[:1], linear[len(targets) - of :]])
         merged = merge_explanation(explain_images(named, [row.id] * len(whole), whole), 1)
         failed = (merged.members < 0).all(1)
@@ -261,12 +271,13 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
     results: dict[str, Result] = {}
     run.kept["removal"] = kept = []
     for fitted, own in fitted_runs(run):
-        methods, networks, labels = _networks(fitted, own, run.data)
+        methods, networks, labels = explained_networks(fitted, own, run, {})
         users = first_users(networks)
         for user in dict.fromkeys(users.values()):
             mine = {name: one for name, one in methods.items() if users[name] == user}
             (classifier,) = identify_models({user: networks[user]}, [], "srgb", None).values()
-            part = replace(own, models=mine | _controls(user if len(methods) > len(mine) else "", fitted))
+            before = fitted.source.name if fitted else user if len(mine) < len(methods) else ""
+            part = replace(own, models=mine | _controls(before))
             known = _read_truth(part, classifier, labels)
             found = _measure(part, known)
             facts = _describe(known, labels, part.data.groups, user)
@@ -275,31 +286,12 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
     return results
 
 
-def _networks(
-    fitted: FittedClassifier | None, run: Run[RemovalOptions], data: ExplainedImages
-) -> tuple[dict[str, NamedModel], dict[str, Any], Sequence[int] | None]:
-    """Return the methods, the network that each explains, and the class of each image."""
-    if not fitted:
-        given = data.classifiers
-        networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in run.models}
-        if lacking := [name for name, one in networks.items() if one is None]:
-            raise InputError(
-                f"`classifiers` must name the network of each method, got none for `{lacking[0]}`"
-            )
-        return run.models, networks, data.labels
-    classes, network = fitted.source.classes, fitted.named.model
-    networks = {key: getattr(one.model, "classifier", network) for key, one in run.models.items()}
-    values = data.view.factor_values(fitted.source.label)
-    known = values is not None and set(values) <= set(classes)
-    return run.models, networks, [classes.index(one) for one in values] if known else None
-
-
-def _controls(user: str, fitted: FittedClassifier | None) -> dict[str, NamedModel]:
+def _controls(before: str) -> dict[str, NamedModel]:
     """Name the controls after their classifier, if there are several."""
-    before = fitted.source.name if fitted else user
     controls: dict[str, Any] = {**PAINTED, **UNINFORMED}
-    controls = {f"{before} {name}".strip(): one for name, one in controls.items()}
-    return identify_models(controls, [], "srgb", None)
+    return identify_models(
+        {f"{before} {name}".strip(): one for name, one in controls.items()}, [], "srgb", None
+    )
 
 
 def _read_truth(
@@ -378,7 +370,7 @@ def _result(
     facts: Mapping[str, Any],
 ) -> MeanResult:
     """Make the result of one method; its threshold is the one of the largest mean completeness."""
-    about = run.provenance(name)
+    about = explainer_provenance(run, name)
     if weights := weights_sha256(classifier.model):
         about = replace(about, model=about.model | {"classifier_sha256": weights})
     checks = {one: torch.stack([getattr(row.checks, one) for row in numbers]) for one in Checks._fields}
@@ -482,7 +474,7 @@ REMOVAL = Evaluation(
     version=1,
     better=BETTER,
     options=RemovalOptions,
-    reads=Reading(open=open_counterfactuals, space="srgb"),
+    reads=Reading(open=open_counterfactuals, space="srgb", files=HEATMAPS),
     study=score_removal,
     page="candlelight.evaluation.coverage.removal_report:REMOVAL_PAGE",
 )

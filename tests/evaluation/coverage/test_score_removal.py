@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
+from candlelight.evaluation.coverage.explainers import Explainer
 from candlelight.evaluation.coverage.score_removal import BETTER
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, RegionChange
@@ -105,15 +106,8 @@ def reads_logo(images):
     return torch.stack([3 * green, 1 - green, 0 * green, 0 * green], 1)
 
 
-class Attribution:
-    """A method that explains the given class by a function of image and class."""
-
-    def __init__(self, make):
-        self.attribute = make
-
-    def explain(self, images, targets):
-        maps = self.attribute(images, targets)
-        return maps.masked_fill(~maps.isfinite(), math.nan)
+def attribution(make):
+    return Explainer("mine", make)
 
 
 def constant_image(images, targets):
@@ -122,7 +116,7 @@ def constant_image(images, targets):
 
 def check(view, network, methods=None, labels=LABELS, **options):
     data = ExplainedImages(view, network, labels)
-    methods = methods or {"flat": Attribution(constant_image)}
+    methods = methods or {"flat": attribution(constant_image)}
     return evaluate("removal", data, methods, device="cpu", **options)
 
 
@@ -168,7 +162,7 @@ def test_a_classifier_of_another_cue_has_no_effects_of_parts(view, network, regi
 
 def test_a_classifier_of_one_part_tells_right_from_wrong_maps(view):
     def looks(slot):
-        return Attribution(lambda images, targets: mask_of(slot).float().expand(len(images), -1, -1))
+        return attribution(lambda images, targets: mask_of(slot).float().expand(len(images), -1, -1))
 
     def network(images):
         return reads_parts(images, (4.0, 0.0, 0.0))
@@ -183,7 +177,7 @@ def test_a_classifier_of_one_part_tells_right_from_wrong_maps(view):
 
 
 def test_failed_maps_are_the_worst_and_dead_classifiers_undefined(view):
-    failing = Attribution(lambda images, targets: torch.full((len(images), SIZE, SIZE), math.nan))
+    failing = attribution(lambda images, targets: torch.full((len(images), SIZE, SIZE), math.nan))
     results = check(view, reads_parts, {"failing": failing})
     one = results["failing"]
     assert one.failed == tuple(view.ids)
