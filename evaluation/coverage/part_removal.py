@@ -200,10 +200,10 @@ def pair_interactions(game: Game, target: int) -> Float64[Tensor, "parts parts"]
     """
     drops = game.drops()[:, target]
     found = torch.zeros(game.parts, game.parts, dtype=torch.float64, device=drops.device)
-    pairs = [*itertools.combinations(range(game.parts), 2)]
-    both = game.values([set(range(game.parts)) - {*pair} for pair in pairs]) if pairs else []
-    for (one, other), value in zip(pairs, both, strict=True):
-        drop = game.logits[0, target] - value[target]
+    pairs = itertools.combinations(range(game.parts), 2)
+    for one, other in pairs:
+        (without,) = game.values([set(range(game.parts)) - {one, other}])
+        drop = game.logits[0, target] - without[target]
         found[one, other] = found[other, one] = drops[one] + drops[other] - drop
     return found
 

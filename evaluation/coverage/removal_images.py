@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Float64
@@ -168,7 +169,6 @@ class TrueEffects:
         recoloured: with one part recoloured.
         nearby: under small changes.
         scenes: before other backgrounds.
-        shapley: Shapley values of the parts.
     """
 
     rendered: Game
@@ -179,8 +179,11 @@ class TrueEffects:
     recoloured: Float64[Tensor, "recoloured classes"]
     nearby: Float64[Tensor, "nearby classes"]
     scenes: Float64[Tensor, "scenes classes"]
-    shapley: Float64[Tensor, "parts classes"]
-    shapley_error: Float64[Tensor, "parts classes"]
+
+    @cached_property
+    def shapley(self) -> Float64[Tensor, "parts classes"]:
+        """Shapley values of the parts."""
+        return shapley_values(self.rendered).values
 
     @property
     def finite(self) -> bool:
@@ -242,12 +245,6 @@ def measure_truth(
         found = torch.cat([run_model(classifier, some, logits)[0] for some in batches])
         return dict(zip(shown, torch.split(found, [len(one) for one in shown.values()]), strict=True))
 
-    found = {name: one.to(images.sets.device) for name, one in keep(compute).items()}
-    games = {
-        name: Game(images.present, found.pop(name)) for name in ("rendered", "gray", "blurred", "within")
-    }
-    return TrueEffects(
-        **games,
-        **found,
-        **dict(zip(("shapley", "shapley_error"), shapley_values(games["rendered"]), strict=True)),
-    )
+    found = [one.to(images.sets.device) for one in keep(compute).values()]
+    rendered, gray, blurred, within = (Game(images.present, one) for one in found[:4])
+    return TrueEffects(rendered, gray, blurred, within, *found[4:])

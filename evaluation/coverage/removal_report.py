@@ -68,13 +68,9 @@ _TABLES = {
     ),
 }  # fmt: skip
 _MAIN = (
-    "explainability",
-    "completeness",
-    "single_deletion",
-    "single_deletion_above_moved",
-    "target_sensitivity",
+    *("explainability", "completeness", "single_deletion", "single_deletion_above_moved"),
+    *("target_sensitivity", "shapley_above_moved", "infidelity"),
 )
-_MAIN = (*_MAIN, "shapley_above_moved", "infidelity")
 
 
 def _only(results: Sequence[MeanResult], names: Collection[str]) -> list[MeanResult]:

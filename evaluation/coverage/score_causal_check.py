@@ -27,7 +27,6 @@ from candlelight.evaluation.coverage.causal_effects import (
 )
 from candlelight.evaluation.coverage.control_explainers import CONTROLS, MASK_CONTROLS, area_averages
 from candlelight.evaluation.coverage.explained_images import (
-    ExplainedImages,
     describe_network,
     explained_networks,
     explainer_provenance,

@@ -64,6 +64,7 @@ from candlelight.loaders.progress_bars import progress_bar
 
 _PLACES = 4  # of each axis, to which maps are moved
 GAMES = ("rendered", "gray", "blurred")
+_GROUPS = ("completeness", "single_deletion", "target_sensitivity")
 RANKS = ("single_deletion", "shapley", "recolouring")
 BETTER: dict[str, Any] = {
     "explainability": "higher",
@@ -384,12 +385,10 @@ def _result(
     for place, (row, its) in enumerate(zip(known, numbers, strict=True)):
         own = its.columns | {one: float(table[place, best]) for one, table in checks.items()}
         own["completeness"] = float(whole[place, best])
-        groups = own["completeness"], own["single_deletion"], own["target_sensitivity"]
-        own["explainability"] = _mean(groups)
-        undefined = not row.truth.finite
-        for column, values in columns.items():
-            value = math.nan if undefined else own[column]
-            values.append(_WORST[column] if row.id in failed and not undefined else value)
+        own["explainability"] = _mean([own[one] for one in _GROUPS])
+        for column, some in columns.items():
+            worst = row.truth.finite and row.id in failed
+            some.append(_WORST[column] if worst else own[column] if row.truth.finite else math.nan)
     details = {**facts, "threshold": THRESHOLDS[best], "slots": _slots(known, numbers)}
     details["curves"] = {
         game: {

@@ -218,7 +218,7 @@ def changed_regions(original: Metadata, changed: Metadata) -> dict[str, ChangeKi
         for (region, look), other in zip(looks.items(), others.values(), strict=True):
             if look == other or found.get(region) in ("removed", "added"):
                 continue
-            kind = "removed" if other[0] == ABSENT_MATERIAL else "recoloured"
+            kind: ChangeKind = "removed" if other[0] == ABSENT_MATERIAL else "recoloured"
             found[region] = "added" if look[0] == ABSENT_MATERIAL else kind
     pairs = zip(original.objects, changed.objects, strict=True)
     # Where a part is gone, those behind it show more pixels.

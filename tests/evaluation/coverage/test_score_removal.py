@@ -76,7 +76,7 @@ def item(label, row=0, subsets=None):
     return CounterfactualImages(draw(kinds, shift=shift), masks, None, {}, tuple(changes))
 
 
-LABELS = [0, 1, 2, 3, 0, 1, 2, 3]
+LABELS = [0, 1, 2, 3]
 
 
 @pytest.fixture
@@ -210,6 +210,6 @@ def test_a_part_that_never_goes_alone_is_refused(memory_view):
 
 
 def test_scores_do_not_depend_on_the_batch_size(view):
-    one, other = (check(view, reads_parts, batch_size=size) for size in (1, 64))
+    one, other = (check(view, reads_parts, batch_size=size) for size in (7, 64))
     for name, result in one.items():
         assert result.columns == other[name].columns
