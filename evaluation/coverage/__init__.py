@@ -41,10 +41,17 @@ from candlelight.evaluation.coverage.network_dissection import FilterAblation as
 from candlelight.evaluation.coverage.network_dissection import NetworkDissection as NetworkDissection
 from candlelight.evaluation.coverage.network_dissection import ablate_filters as ablate_filters
 from candlelight.evaluation.coverage.network_dissection import network_dissection as network_dissection
+from candlelight.evaluation.coverage.part_removal import Game as Game
+from candlelight.evaluation.coverage.part_removal import pair_interactions as pair_interactions
+from candlelight.evaluation.coverage.part_removal import part_curves as part_curves
+from candlelight.evaluation.coverage.part_removal import part_importance as part_importance
+from candlelight.evaluation.coverage.part_removal import part_shapley as part_shapley
+from candlelight.evaluation.coverage.part_removal import removal_infidelity as removal_infidelity
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod as PrototypeMethod
 from candlelight.evaluation.coverage.score_causal_check import CAUSAL_CHECK as CAUSAL_CHECK
 from candlelight.evaluation.coverage.score_coverage import COVERAGE as COVERAGE
 from candlelight.evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
+from candlelight.evaluation.coverage.score_removal import REMOVAL as REMOVAL
 from candlelight.evaluation.coverage.thresholds import Explanations as Explanations
 from candlelight.evaluation.coverage.thresholds import binarise as binarise
 from candlelight.evaluation.coverage.thresholds import set_threshold as set_threshold

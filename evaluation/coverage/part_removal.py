@@ -5,6 +5,7 @@ parts. All functions are of one image, and of the parts that it shows.
 """
 
 import itertools
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.coverage_options import Importance
 from candlelight.evaluation.coverage.causal_effects import rank_correlation
+from candlelight.evaluation.coverage.topics import regress_shapley, shapley_values
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
@@ -118,62 +120,53 @@ def part_importance(
     return sums / masks.sum((1, 2)).clamp(min=1) if importance == "mean" else sums
 
 
-class ShapleyValues(NamedTuple):
-    """Shapley values of the parts.
+class PartShapley(NamedTuple):
+    """Shapley values of the parts of one image.
 
     Attributes:
         values: the values; nan if the sets do not determine them.
         error: standard error of each value; 0 if all sets of parts were rendered.
     """
 
-    values: Float64[Tensor, "parts classes"]
-    error: Float64[Tensor, "parts classes"]
+    values: Float64[Tensor, " parts"]
+    error: Float64[Tensor, " parts"]
 
 
-def shapley_values(game: Game) -> ShapleyValues:
+def part_shapley(game: Game, target: int) -> PartShapley:
     """Compute the Shapley values of the parts: their effects, averaged over the order in which they come.
 
-    ``phi_i = sum_S |S|! (n - |S| - 1)! / n! (v(S with i) - v(S))`` over all sets without i (Shapley 1953), if
-    all 2^n sets were rendered. Otherwise the weighted least squares of Kernel SHAP (Lundberg and Lee 2017,
-    Theorem 2) over the rendered sets, which is exact for all sets too, with the standard error of their
-    residuals. It needs the empty set.
+    `shapley_values` if all 2^n sets were rendered. Otherwise `regress_shapley` over the rendered sets, which
+    need the empty one, with the jackknife's standard error over the sets; it is nan if a set is needed.
 
     Example:
         >>> present = torch.tensor([[True, True], [True, False], [False, True], [False, False]])
-        >>> shapley_values(Game(present, torch.tensor([[5.0], [2.0], [0.0], [0.0]]).double())).values[:, 0]
+        >>> part_shapley(Game(present, torch.tensor([[5.0], [2.0], [0.0], [0.0]]).double()), 0).values
         tensor([3.5000, 1.5000], dtype=torch.float64)
     """
-    present, values = _distinct(game)
-    count, empty = game.parts, game.row(())
-    undefined = torch.full_like(game.logits[:1].expand(count, -1), torch.nan)
-    if empty is None:
-        return ShapleyValues(undefined, undefined)
-    sizes, base = present.sum(1), game.logits[empty]
-    total = game.logits[0] - base
-    if count == 1:
-        return ShapleyValues(total[None], torch.zeros_like(total[None]))
-    inner = (sizes > 0) & (sizes < count)
-    size = sizes[inner].double()
-    sets = torch.lgamma(count + 1 - size) + torch.lgamma(size + 1)
-    weight = (
-        torch.exp(sets - torch.lgamma(size.new_tensor(count + 1))) * (count - 1) / (size * (count - size))
-    )
-    # The last value is the rest, so that all add up to the whole effect.
-    flags = present[inner].double()
-    design = flags[:, :-1] - flags[:, -1:]
-    target = values[inner] - base - flags[:, -1:] * total
-    if int(torch.linalg.matrix_rank(design)) < count - 1:
-        return ShapleyValues(undefined, undefined)
-    normal = torch.linalg.inv(design.T @ (weight[:, None] * design))
-    found = normal @ design.T @ (weight[:, None] * target)
-    solution = torch.cat([found, total[None] - found.sum(0, keepdim=True)])
+    present, logits = _distinct(game)
+    count, values, empty = game.parts, logits[:, target], game.row(())
     if len(present) == 2**count:
-        return ShapleyValues(solution, torch.zeros_like(solution))
-    residuals = weight[:, None] * (target - design @ found)
-    spread = torch.einsum("ij,sj,sc->isc", normal, design, residuals)
-    variance = spread.square().sum(1) * len(design) / max(1, len(design) - count + 1)
-    last = spread.sum(0).square().sum(0) * len(design) / max(1, len(design) - count + 1)
-    return ShapleyValues(solution, torch.cat([variance, last[None]]).sqrt())
+        numbers = (present.long() << torch.arange(count, device=present.device)).sum(1)
+        found = shapley_values(values[numbers.argsort()])
+        return PartShapley(found, torch.zeros_like(found))
+    inner = present.any(1) & ~present.all(1)
+    subsets, values, sizes = present[inner], values[inner], present[inner].sum(1).tolist()
+    weights = values.new_tensor([1 / (math.comb(count, size) * size * (count - size)) for size in sizes])
+
+    def regress(kept: Tensor) -> Tensor:
+        centred = subsets[kept].double() - subsets[kept].double().mean(1, keepdim=True)
+        if empty is None or int(torch.linalg.matrix_rank(centred)) < count - 1:
+            return values.new_full((count,), torch.nan)
+        ends = float(game.logits[empty, target]), float(game.logits[0, target])
+        return regress_shapley(subsets[kept], values[kept], weights[kept], *ends).to(values.device)
+
+    every = torch.ones(len(subsets), dtype=torch.bool, device=present.device)
+    left = [
+        regress(every & (torch.arange(len(every), device=every.device) != one)) for one in range(len(every))
+    ]
+    spread = torch.stack(left) if left else values.new_full((1, count), torch.nan)
+    variance = (spread - spread.mean(0)).square().sum(0) * (len(spread) - 1) / len(spread)
+    return PartShapley(regress(every), variance.sqrt())
 
 
 def _distinct(game: Game) -> tuple[Bool[Tensor, "sets parts"], Float64[Tensor, "sets classes"]]:
@@ -394,12 +387,12 @@ def target_sensitivity(importance: Float64[Tensor, "2 parts"], shared: SharedPar
         0.5
     """
     if not bool(importance.isfinite().all()):
-        return float("nan")
+        return math.nan
     own = [importance[:, list(parts)].sum(1) for parts in shared.parts]
     return (float(own[0][0] > own[0][1]) + float(own[1][1] > own[1][0])) / 2
 
 
-class Curves(NamedTuple):
+class PartCurves(NamedTuple):
     """Probability of a class along the order of an explanation.
 
     Attributes:
@@ -411,7 +404,7 @@ class Curves(NamedTuple):
     insertion: Float64[Tensor, " steps"]
 
 
-def part_curves(game: Game, importance: Float64[Tensor, " parts"], target: int) -> Curves:
+def part_curves(game: Game, importance: Float64[Tensor, " parts"], target: int) -> PartCurves:
     """Follow the probability of a class while parts are taken away, and while they are put in.
 
     The curves of Petsiuk et al. (2018, "RISE", sec. 4.2) with parts in place of pixels. Of equally important
@@ -430,7 +423,7 @@ def part_curves(game: Game, importance: Float64[Tensor, " parts"], target: int) 
     kept = [order[step:] for step in range(game.parts + 1)]
     put = [order[:step] for step in range(game.parts + 1)]
     deletion, insertion = (game.values(sets).softmax(1)[:, target] for sets in (kept, put))
-    return Curves(deletion, insertion)
+    return PartCurves(deletion, insertion)
 
 
 def curve_area(curve: Float64[Tensor, " steps"]) -> float:
@@ -464,7 +457,7 @@ def removal_infidelity(game: Game, importance: Float64[Tensor, " parts"], target
     stated = (~present).double() @ importance
     total, power = effect.square().sum(), stated.square().sum()
     if not float(total) > 0:
-        return float("nan")
+        return math.nan
     scale = ((stated @ effect) / power).clamp(min=0) if float(power) > 0 else power
     return float((scale * stated - effect).square().sum() / total)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from candlelight.evaluation.coverage.control_explainers import centre_blob, uniform_noise
-from candlelight.evaluation.coverage.part_removal import paint_parts
+from candlelight.evaluation.coverage.part_removal import paint_parts, part_shapley
 from candlelight.evaluation.coverage.removal_images import RemovalImages, TrueEffects
 
 Maps = Float[Tensor, "_ height width"]
@@ -57,10 +57,14 @@ def _without_objects(parts: Float64[Tensor, " parts"], truth: TrueEffects) -> Fl
     return functional.pad(parts, (0, len(truth.cleared)))
 
 
+def _shapley(truth: TrueEffects, target: int) -> Float64[Tensor, " regions"]:
+    return _without_objects(part_shapley(truth.rendered, target).values, truth)
+
+
 def _sufficient(truth: TrueEffects, target: int) -> Float64[Tensor, " regions"]:
     found = truth.rendered.sufficient() or ()
     flags = [float(part in found) for part in range(truth.rendered.parts)]
-    return _without_objects(truth.shapley.new_tensor(flags), truth)
+    return _without_objects(truth.rendered.logits.new_tensor(flags), truth)
 
 
 def _other_class(truth: TrueEffects, target: int) -> Float64[Tensor, " regions"]:
@@ -72,7 +76,7 @@ def _other_class(truth: TrueEffects, target: int) -> Float64[Tensor, " regions"]
 
 PAINTED: Mapping[str, PaintedControl] = {
     "true effects": PaintedControl(_effects),
-    "shapley": PaintedControl(lambda truth, target: _without_objects(truth.shapley[:, target], truth)),
+    "shapley": PaintedControl(_shapley),
     "sufficient set": PaintedControl(_sufficient),
     "other class": PaintedControl(_other_class),
     "one class": PaintedControl(lambda truth, target: _effects(truth, truth.rendered.predicted)),

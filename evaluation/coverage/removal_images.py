@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Float64
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from candlelight.evaluation.coverage.filter_methods import check_logits
-from candlelight.evaluation.coverage.part_removal import IRRELEVANT, Game, shapley_values
+from candlelight.evaluation.coverage.part_removal import IRRELEVANT, Game
 from candlelight.evaluation.coverage.thresholds import resize_mask
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.named_models import run_model
@@ -179,11 +178,6 @@ class TrueEffects:
     recoloured: Float64[Tensor, "recoloured classes"]
     nearby: Float64[Tensor, "nearby classes"]
     scenes: Float64[Tensor, "scenes classes"]
-
-    @cached_property
-    def shapley(self) -> Float64[Tensor, "parts classes"]:
-        """Shapley values of the parts."""
-        return shapley_values(self.rendered).values
 
     @property
     def finite(self) -> bool:

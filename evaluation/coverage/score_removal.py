@@ -27,7 +27,7 @@ from candlelight.evaluation.coverage.filter_methods import GradCAM
 from candlelight.evaluation.coverage.part_removal import (
     THRESHOLDS,
     Checks,
-    Curves,
+    PartCurves,
     SharedParts,
     choose_shared_parts,
     completeness_checks,
@@ -37,6 +37,7 @@ from candlelight.evaluation.coverage.part_removal import (
     pair_interactions,
     part_curves,
     part_importance,
+    part_shapley,
     rank_score,
     removal_infidelity,
     target_sensitivity,
@@ -139,7 +140,7 @@ class ExplainedParts(NamedTuple):
     columns: dict[str, float]
     checks: Checks
     importance: Float64[Tensor, " regions"]
-    curves: dict[str, Curves]
+    curves: dict[str, PartCurves]
 
 
 def explain_targets(named: NamedModel, row: KnownImage, images: RemovalImages) -> Maps:
@@ -195,7 +196,7 @@ def measure_explanation(
     of_image = importance[0, :parts]
     effects = {
         "single_deletion": truth.rendered.drops()[:, target],
-        "shapley": truth.shapley[:, target],
+        "shapley": part_shapley(truth.rendered, target).values,
         "recolouring": truth.recolouring(row.painted, target),
     }
     areas = images.masks[:parts].sum((1, 2)).double()[None]
@@ -392,7 +393,8 @@ def _result(
     details = {**facts, "threshold": THRESHOLDS[best], "slots": _slots(known, numbers)}
     details["curves"] = {
         game: {
-            kind: _mean_curve([getattr(its.curves[game], kind) for its in numbers]) for kind in Curves._fields
+            kind: _mean_curve([getattr(its.curves[game], kind) for its in numbers])
+            for kind in PartCurves._fields
         }
         for game in GAMES
     }
@@ -420,7 +422,11 @@ def _slots(known: Sequence[KnownImage], numbers: Sequence[ExplainedParts]) -> li
         truth, target = row.truth, row.target
         effects = [getattr(truth, game).drops()[:, target] for game in (*GAMES, "within")]
         importance = its.importance[: len(row.parts)]
-        table = [*effects, truth.shapley[:, target], truth.recolouring(row.painted, target)]
+        table = [
+            *effects,
+            part_shapley(truth.rendered, target).values,
+            truth.recolouring(row.painted, target),
+        ]
         table.append(importance / importance.abs().max())
         for slot, column in zip(row.slots, torch.stack(table).T.tolist(), strict=True):
             found.setdefault(slot, []).append(tuple(column))
