@@ -351,7 +351,8 @@ def explained_networks(
             raise InputError(
                 f"a method or a control and a file have the name `{twice[0]}`; give another name"
             )
-        methods = methods | identify_models(files | added, [], "srgb", None)
+        more = files | added
+        methods = methods | (identify_models(more, [], "srgb", None) if more else {})
         # A prototype network explains its own predictions.
         given = {key: getattr(one.model, "classifier", network) for key, one in methods.items()}
         values = fitted.source.label and data.view.factor_values(fitted.source.label)
