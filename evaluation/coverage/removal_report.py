@@ -11,6 +11,7 @@ from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.coverage.coverage_pictures import heat_pixels
 from candlelight.evaluation.coverage.coverage_report import cross_table, method_colours, network_notes
 from candlelight.evaluation.coverage.score_removal import (
+    BETTER,
     GAMES,
     KnownImage,
     explain_targets,
@@ -47,7 +48,7 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import mean_interval
-from candlelight.evaluation.run.result import MeanResult, Result, model_name, notes_of, table
+from candlelight.evaluation.run.result import MeanResult, Result, model_name, notes_of, score_grid
 from candlelight.evaluation.views.image_tensors import encode
 
 _IMAGES = 4  # in pictures
@@ -160,8 +161,7 @@ def _slot_table(results: Sequence[MeanResult]) -> list[TableBlock]:
 def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
     """Draw bars of the true effect of each part beside the effect that each method claims."""
     slots = [one["slot"] for one in results[0].details["slots"]]
-    truth = np.array([one["rendered"] for one in results[0].details["slots"]], float)
-    largest = np.nanmax(np.abs(truth), initial=0) or 1.0
+    truth = np.array([one["effect"] for one in results[0].details["slots"]], float)
     claimed = {model_name(one): [slot["importance"] for slot in one.details["slots"]] for one in results}
     names = ["true effect", *claimed]
     panels = math.ceil(len(claimed) / _PANELS)
@@ -169,7 +169,7 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
     with drawing(panels * (0.9 + 0.24 * len(slots))) as figure:
         grid = figure.subplots(panels, _PANELS, squeeze=False).flatten()
         for axes, (name, values), colour in zip(grid, claimed.items(), colours, strict=False):
-            pair = np.array([truth / largest, np.array(values, float)]).T
+            pair = np.array([truth, np.array(values, float)]).T
             draw_bars(axes, pair, ["true effect", "claimed"], colours=("#8a8f98", colour))
             axes.get_legend().remove()
             axes.set_xlim(min(0.0, float(np.nanmin(pair, initial=0))), 1.05)
@@ -183,9 +183,8 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
     return PlotBlock(
         svg,
         f"Bars of true and claimed effects by part, for {len(names) - 1} methods.",
-        "Parts: true effect on the logit (gray) and importance that each method claims (colour), means over "
-        "images. True effects are shares of the largest one, importances shares of the largest one of each "
-        "image.",
+        "Parts: true effect on the logit (gray) and importance that each method claims (colour), as shares of "
+        "the largest one of an image, means over images.",
     )
 
 
@@ -257,7 +256,7 @@ def _image_block(run: Run[Any], row: KnownImage) -> PicturesBlock:
 def removal_lines(results: Sequence[MeanResult]) -> list[str]:
     """Write the main scores of the methods, and notes on the classifiers."""
     notes = [f"note: {text}" for text in _notes(results)]
-    return [table(_only(results, _MAIN)), *notes]
+    return [*score_grid(_only(results, _MAIN)), *notes]
 
 
 REMOVAL_PAGE = Page(
@@ -271,7 +270,7 @@ REMOVAL_PAGE = Page(
             "which parts come; recolouring takes another colour in place of removal."
         ),
         TextBlock(
-            "completeness: a part is called important above a share of the positive importance. Does the "
+            "Completeness: a part is called important above a share of the positive importance. Does the "
             "prediction stay with these parts alone (preservation), change without them (deletion), do they "
             "hold a set of parts that tells the class (controlled), and are parts and objects without "
             "effect left out (distractibility)? Target sensitivity asks whether explanations of two other "
@@ -280,7 +279,7 @@ REMOVAL_PAGE = Page(
             term="Groups",
         ),
         TextBlock(
-            "the true effects reach 1 in single deletion and target sensitivity, Shapley values in shapley "
+            "The true effects reach 1 in single deletion and target sensitivity, Shapley values in shapley "
             "and mostly the best infidelity (0), the smallest sufficient set in preservation. Noise has "
             "about 0 above moved maps, and in single deletion more than 0.5 where large parts matter more: "
             "read rank scores beside those of areas. Maps that are the same for all classes have no target "
@@ -294,7 +293,7 @@ REMOVAL_PAGE = Page(
             term="Blind to",
         ),
     ),
-    needs=("explainability", "slots", "curves"),
+    needs=tuple(BETTER),
     pictures=removal_pictures,
     lines=removal_lines,
 )

@@ -282,7 +282,7 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
             part = replace(own, models=mine | _controls(before))
             known = _read_truth(part, classifier, labels)
             found = _measure(part, known)
-            facts = _describe(known, labels, part.data.groups, user)
+            facts = _describe(known, labels, part.data.groups, fitted.source.name if fitted else user)
             results |= {name: _result(part, name, classifier, known, found[name], facts) for name in found}
             kept.append((part, known, found))
     return results
@@ -416,7 +416,7 @@ def _mean_curve(curves: Sequence[Float64[Tensor, " steps"]]) -> list[float]:
 
 
 def _slots(known: Sequence[KnownImage], numbers: Sequence[ExplainedParts]) -> list[dict[str, Any]]:
-    """Average effects and importances by slot; importances as shares of the largest one of the image."""
+    """Average effects by slot; ``effect`` and ``importance`` are shares of the largest one of an image."""
     found: dict[str, list[tuple[float, ...]]] = {}
     for row, its in zip(known, numbers, strict=True):
         truth, target = row.truth, row.target
@@ -427,10 +427,10 @@ def _slots(known: Sequence[KnownImage], numbers: Sequence[ExplainedParts]) -> li
             part_shapley(truth.rendered, target).values,
             truth.recolouring(row.painted, target),
         ]
-        table.append(importance / importance.abs().max())
+        table += [one / one.abs().max() for one in (effects[0], importance)]
         for slot, column in zip(row.slots, torch.stack(table).T.tolist(), strict=True):
             found.setdefault(slot, []).append(tuple(column))
-    names = (*GAMES, "within", "shapley", "recolouring", "importance")
+    names = (*GAMES, "within", "shapley", "recolouring", "effect", "importance")
     means = {slot: map(_mean, zip(*rows, strict=True)) for slot, rows in found.items()}
     return [{"slot": slot, **dict(zip(names, some, strict=True))} for slot, some in means.items()]
 
