@@ -1,4 +1,4 @@
-"""Commands with explainers by text, without training images and label; and with heatmaps of another program."""
+"""Commands with explainers by text, without training images or label; and with files of another program."""
 
 import numpy as np
 import pytest
