@@ -1,4 +1,4 @@
-"""Deletion and insertion, pointing game, randomised layers: cases by hand, slow references, degenerate maps."""
+"""Deletion, insertion, pointing game, randomised layers: cases by hand, slow references, degenerate maps."""
 
 import copy
 
