@@ -13,7 +13,7 @@ from candlelight.evaluation.coverage.explainers import module_of
 from candlelight.evaluation.coverage.filter_methods import check_logits
 from candlelight.evaluation.coverage.thresholds import is_dead, resize_heatmap
 from candlelight.evaluation.intrinsic.ssim import ssim
-from candlelight.evaluation.views.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
@@ -122,11 +122,16 @@ def pixel_curves(
 def curve_area(curves: Float[Tensor, "images points"]) -> Float[Tensor, " images"]:
     """Compute the area under curves over the share of exchanged pixels, by trapezoids.
 
+    Raises:
+        InputError: a curve has fewer than two points.
+
     Example:
         >>> curve_area(torch.tensor([[1.0, 0.5, 0.0]]))
         tensor([0.5000])
     """
     check_shapes(curves=(curves, "images points"))
+    if curves.shape[1] < 2:
+        raise InputError(f"`curves` must have at least 2 points, got {curves.shape[1]}")
     return torch.trapezoid(curves, dx=1 / (curves.shape[1] - 1), dim=1)
 
 
@@ -152,7 +157,7 @@ def pointing_hits(
         or not finite, nan if the region is empty.
 
     Raises:
-        InputError: shapes do not agree, or the tolerance is below 0.
+        InputError: shapes do not agree, masks are not boolean, or the tolerance is below 0.
 
     Example:
         >>> masks = torch.tensor([[[True, False, False, False]]])
@@ -161,6 +166,7 @@ def pointing_hits(
         (tensor([0.]), tensor([1.]))
     """
     check_shapes(maps=(maps, "images rows columns"), masks=(masks, "images height width"))
+    check_bool(masks=masks)
     if not tolerance >= 0:
         raise InputError(f"`tolerance` must be at least 0, got {tolerance}")
     lost = ~maps.flatten(1).isfinite().all(1)
