@@ -22,6 +22,12 @@ from candlelight.evaluation.coverage.control_explainers import ideal_coverage as
 from candlelight.evaluation.coverage.coverage_tables import coverage_tables as coverage_tables
 from candlelight.evaluation.coverage.coverage_tables import write_coverage_tables as write_coverage_tables
 from candlelight.evaluation.coverage.explained_images import ExplainedImages as ExplainedImages
+from candlelight.evaluation.coverage.explainers import AttributionMethod as AttributionMethod
+from candlelight.evaluation.coverage.explainers import Explainer as Explainer
+from candlelight.evaluation.coverage.explainers import captum_classes as captum_classes
+from candlelight.evaluation.coverage.explainers import occlusion_maps as occlusion_maps
+from candlelight.evaluation.coverage.explainers import open_explainer as open_explainer
+from candlelight.evaluation.coverage.explainers import rise_maps as rise_maps
 from candlelight.evaluation.coverage.explanations import Explanation as Explanation
 from candlelight.evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
 from candlelight.evaluation.coverage.explanations import MaskControl as MaskControl
@@ -56,6 +62,12 @@ from candlelight.evaluation.coverage.thresholds import Explanations as Explanati
 from candlelight.evaluation.coverage.thresholds import binarise as binarise
 from candlelight.evaluation.coverage.thresholds import set_threshold as set_threshold
 from candlelight.evaluation.coverage.topics import TopicMethod as TopicMethod
+from candlelight.evaluation.coverage.usual_scores import baseline_images as baseline_images
+from candlelight.evaluation.coverage.usual_scores import cascade_layers as cascade_layers
+from candlelight.evaluation.coverage.usual_scores import curve_area as curve_area
+from candlelight.evaluation.coverage.usual_scores import pixel_curves as pixel_curves
+from candlelight.evaluation.coverage.usual_scores import pointing_hits as pointing_hits
+from candlelight.evaluation.coverage.usual_scores import randomised_similarity as randomised_similarity
 from candlelight.evaluation.coverage.waiou import WAIoU as WAIoU
 from candlelight.evaluation.coverage.waiou import part_iou as part_iou
 from candlelight.evaluation.coverage.waiou import waiou as waiou

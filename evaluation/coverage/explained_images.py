@@ -198,7 +198,7 @@ def open_counterfactuals(
         raise InputError(f"give a {argument('method')}, or heatmaps of another program ({argument('files')})")
     if (learning := learning_methods(options.method)) and options.fit is None:
         names = " and ".join(learning)
-        raise InputError(f"give the images on which {names} learn concepts ({argument('fit')})")
+        raise InputError(f"name the images from which {names} learn ({argument('fit')})")
     view = open_data("counterfactuals", **choice)
     return ExplainedImages(view, sources=open_concept_sources(data, options, models, None))
 
@@ -243,7 +243,7 @@ def _open_concept_source(
     size = options.size or (trained.size if trained else None)
     seen = _trained_ids(trained, factors) if factors else frozenset[str]()
     classes = getattr(network, "class_names", None)
-    if not learning_methods(options.method) and options.fit is None:
+    if not learning_methods(options.method) and options.fit is None and options.fit_limit is None:
         if classes is None and options.label:
             if factors is None:
                 option = argument("fit")

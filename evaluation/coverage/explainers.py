@@ -207,9 +207,9 @@ def open_explainer(
         seed: seed of random numbers.
 
     Returns:
-        The explainer. Maps of Grad-CAM, RISE and occlusion do not depend on the other images of a batch;
-        those of captum's classes that draw random numbers neither, as images are explained one by one. Other
-        maps differ by rounding.
+        The explainer. Maps of RISE, and of captum's classes that draw random numbers, do not depend on the
+        other images of a batch, as images are explained one by one; other maps do by rounding, and those of a
+        function as it is written.
 
     Raises:
         InputError: the text, a class, an option or the layer is wrong, or a file cannot be imported.
