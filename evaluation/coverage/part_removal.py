@@ -426,16 +426,6 @@ def part_curves(game: Game, importance: Float64[Tensor, " parts"], target: int) 
     return PartCurves(deletion, insertion)
 
 
-def curve_area(curve: Float64[Tensor, " steps"]) -> float:
-    """Compute the area under a curve over [0, 1] by the trapezoidal rule; that of a constant is the constant.
-
-    Example:
-        >>> curve_area(torch.tensor([1.0, 0.5, 0.0]).double())
-        0.5
-    """
-    return float((curve[:-1] + curve[1:]).mean() / 2)
-
-
 def removal_infidelity(game: Game, importance: Float64[Tensor, " parts"], target: int) -> float:
     """Compute how far the sum of importances is from the effect of removing several parts at once.
 

@@ -11,16 +11,15 @@ from torch.nn import functional
 from candlelight.evaluation.coverage.filter_methods import check_logits
 from candlelight.evaluation.coverage.part_removal import IRRELEVANT, Game
 from candlelight.evaluation.coverage.thresholds import resize_mask
+from candlelight.evaluation.coverage.usual_scores import baseline_images
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.named_models import run_model
 from candlelight.evaluation.run.steps import Step
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from candlelight.evaluation.views.counterfactual_frames import ABSENT_MATERIAL, RegionChange
-from candlelight.evaluation.views.image_tensors import decode, resize_images
+from candlelight.evaluation.views.image_tensors import decode, encode, resize_images
 from candlelight.loaders.errors import InputError
 
-_GRAY = 0.5  # sRGB-encoded, in place of removed pixels
-_BLUR = 20  # standard deviations of the blur in the height of an image
 Linear = Float[Tensor, "_ 3 height width"]
 
 
@@ -32,6 +31,7 @@ class RemovalImages:
         parts: names of the shown parts that can be taken away.
         slots: factor that takes each part away, if its value is "absent"; else the name of the part.
         masks: pixels of each part, then of each other object that can be taken away.
+        whole: pixels of all parts, also of the ones that are never taken away.
         present: the parts that are there, in each rendered set; all of them in the first.
         sets: the images of the sets; the first one is the original.
         cleared: the original without each other object.
@@ -43,6 +43,7 @@ class RemovalImages:
     parts: tuple[str, ...]
     slots: tuple[str, ...]
     masks: Bool[Tensor, "regions height width"]
+    whole: Bool[Tensor, "height width"]
     present: Bool[Tensor, "sets parts"]
     sets: Linear
     cleared: Linear
@@ -101,6 +102,7 @@ def sort_changes(
         parts,
         tuple(_slot(part, alone[part]) for part in parts),
         _widened(masks, widen),
+        torch.stack([resize_mask(item.masks[name], size) for name in shown]).any(0),
         torch.tensor(present, device=item.image.device),
         linear([item.image, *(sets[one].image for one in order)]),
         images(objects),
@@ -136,22 +138,6 @@ def erased_parts(images: RemovalImages, fill: Linear) -> Linear:
     masks = images.masks[: len(images.parts)]
     gone = (~images.present[:, :, None, None] & masks).any(1)
     return torch.where(gone[:, None], fill, images.sets[:1])
-
-
-def blurred_image(image: Linear) -> Linear:
-    """Blur images by a Gaussian of a twentieth of their height, in linear light; edges are repeated."""
-    for axis in (2, 3):
-        deviation = image.shape[2] / _BLUR
-        reach = min(round(3 * deviation), image.shape[axis] - 1)
-        steps = torch.arange(-reach, reach + 1, dtype=image.dtype, device=image.device)
-        kernel = torch.exp(-0.5 * (steps / deviation) ** 2)
-        kernel = (
-            (kernel / kernel.sum()).reshape(-1, 1) if axis == 2 else (kernel / kernel.sum()).reshape(1, -1)
-        )
-        padding = (0, 0, reach, reach) if axis == 2 else (reach, reach, 0, 0)
-        padded = functional.pad(image, padding, mode="replicate")
-        image = functional.conv2d(padded, kernel.expand(3, 1, -1, -1), groups=3)
-    return image
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +188,19 @@ class TrueEffects:
         return torch.stack([drops[of == part].mean() for part in range(self.rendered.parts)])
 
 
+def classifier_logits(classifier: NamedModel, linear: Linear) -> Float64[Tensor, "_ classes"]:
+    """Run a classifier on scene-linear images.
+
+    Raises:
+        InputError: it gives no logits.
+    """
+
+    def logits(output: object, count: int, _: str) -> tuple[Tensor]:
+        return (check_logits(output, count).double(),)
+
+    return run_model(classifier, linear, logits)[0]
+
+
 def measure_truth(
     classifier: NamedModel,
     images: RemovalImages,
@@ -220,15 +219,12 @@ def measure_truth(
         InputError: the classifier gives no logits.
     """
 
-    def logits(output: object, count: int, _: str) -> tuple[Tensor]:
-        return (check_logits(output, count).double(),)
-
     def compute() -> Step:
-        gray = decode(torch.full_like(images.sets[:1], _GRAY))
+        image = encode(images.sets[:1])
         shown = {
             "rendered": images.sets,
-            "gray": erased_parts(images, gray),
-            "blurred": erased_parts(images, blurred_image(images.sets[:1])),
+            "gray": erased_parts(images, decode(baseline_images(image, "gray"))),
+            "blurred": erased_parts(images, decode(baseline_images(image, "blur"))),
             "within": erased_parts(images, images.sets),
             "cleared": images.cleared,
             "recoloured": images.recoloured,
@@ -236,7 +232,7 @@ def measure_truth(
             "scenes": images.scenes,
         }
         batches = torch.split(torch.cat([*shown.values()]), batch_size)
-        found = torch.cat([run_model(classifier, some, logits)[0] for some in batches])
+        found = torch.cat([classifier_logits(classifier, some) for some in batches])
         return dict(zip(shown, torch.split(found, [len(one) for one in shown.values()]), strict=True))
 
     found = [one.to(images.sets.device) for one in keep(compute).values()]

@@ -13,6 +13,7 @@ from candlelight.evaluation.coverage.coverage_report import cross_table, method_
 from candlelight.evaluation.coverage.score_removal import (
     BETTER,
     GAMES,
+    USUAL,
     KnownImage,
     explain_targets,
     open_images,
@@ -67,6 +68,7 @@ _TABLES = {
     "Areas under curves of rendered parts, beside gray and blurred pixels": tuple(
         f"{game}_{kind}_area" for kind in ("deletion", "insertion") for game in GAMES
     ),
+    "Usual scores, which need no counterfactuals": USUAL,
 }  # fmt: skip
 _MAIN = (
     *("explainability", "completeness", "single_deletion", "single_deletion_above_moved"),
@@ -87,7 +89,7 @@ def removal_section(results: Sequence[MeanResult], pictures: Sequence[Block]) ->
         for caption, names in _TABLES.items()
     ]
     for group in _by_classifier(results):
-        blocks += [*_network_tables(group), effects_plot(group), curves_plot(group)]
+        blocks += [*_network_tables(group), effects_plot(group), part_curves_plot(group)]
     return Section("removal", "Removed parts", (*blocks, *pictures, settings_table(results)))
 
 
@@ -183,12 +185,12 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
     return PlotBlock(
         svg,
         f"Bars of true and claimed effects by part, for {len(names) - 1} methods.",
-        "Parts: true effect on the logit (gray) and importance that each method claims (colour), as shares of "
-        "the largest one of an image, means over images.",
+        "Parts: true effect on the logit (gray) and importance that each method claims (colour), as shares "
+        "of the largest one of an image, means over images.",
     )
 
 
-def curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
+def part_curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
     """Draw the probability along each method's order of parts: rendered, gray and blurred."""
     panels = math.ceil(len(results) / _PANELS)
     with drawing(0.5 + 1.5 * panels) as figure:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Float64, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.coverage_options import HEATMAPS, RemovalOptions
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
@@ -31,7 +31,6 @@ from candlelight.evaluation.coverage.part_removal import (
     SharedParts,
     choose_shared_parts,
     completeness_checks,
-    curve_area,
     map_change,
     minimal_sets,
     pair_interactions,
@@ -47,10 +46,18 @@ from candlelight.evaluation.coverage.removal_images import (
     Linear,
     RemovalImages,
     TrueEffects,
+    classifier_logits,
     measure_truth,
     sort_changes,
 )
 from candlelight.evaluation.coverage.thresholds import resize_heatmap
+from candlelight.evaluation.coverage.usual_scores import (
+    cascade_layers,
+    curve_area,
+    pixel_curves,
+    pointing_hits,
+    randomised_similarity,
+)
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.batches import read_batches
 from candlelight.evaluation.run.evaluate import Run, on_device
@@ -59,12 +66,15 @@ from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import Step, batch_key, model_key
-from candlelight.evaluation.views.image_tensors import check_srgb_image, encode
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, encode
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
 
 _PLACES = 4  # of each axis, to which maps are moved
 GAMES = ("rendered", "gray", "blurred")
+_STEPS = 16  # of curves of pixels
+_TOLERANCE = 15 / 224  # of the pointing game, in the height of the image
+USUAL = ("pixel_deletion_area", "pixel_insertion_area", "pointing", "randomised")
 _GROUPS = ("completeness", "single_deletion", "target_sensitivity")
 RANKS = ("single_deletion", "shapley", "recolouring")
 BETTER: dict[str, Any] = {
@@ -80,12 +90,13 @@ BETTER: dict[str, Any] = {
     "max_sensitivity": "lower",
     **{f"{game}_deletion_area": "lower" for game in GAMES},
     **{f"{game}_insertion_area": "higher" for game in GAMES},
+    **dict(zip(USUAL, ("lower", "higher", "higher", "lower"), strict=True)),
 }
 _WORST = {name: -1.0 if "_above_" in name else float(better == "lower") for name, better in BETTER.items()}
 _RANGES = {
     name: (-1.0, 1.0) if "_above_" in name else (0.0, math.inf if name == "max_sensitivity" else 1.0)
     for name in BETTER
-}
+} | {"randomised": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,11 +169,8 @@ def explain_targets(named: NamedModel, row: KnownImage, images: RemovalImages) -
         count = len(targets) - len(images.nearby)  # the effects in other light are not known
         maps = model(images, row.truth, targets[:count])
         return torch.cat([maps, maps.new_full((len(targets) - count, *size), torch.nan)])
-    explainer = getattr(model, "explainer", model)
-    if isinstance(model, GradCAM):
-        explainer = open_explainer(model.name, model.network, model.layer)
     of = len(images.nearby)
-    if isinstance(explainer, Explainer):
+    if explainer := attribution_of(model):
         maps = explainer.explain(encode(linear), targets)
         failed = maps.isnan().flatten(1).any(1)
     elif isinstance(model, Heatmaps):  # of the image alone, and its class
@@ -199,11 +207,11 @@ def measure_explanation(
         "shapley": part_shapley(truth.rendered, target).values,
         "recolouring": truth.recolouring(row.painted, target),
     }
-    areas = images.masks[:parts].sum((1, 2)).double()[None]
+    sizes = images.masks[:parts].sum((1, 2)).double()[None]
     moved = part_importance(_moved(maps[0]), images.masks[:parts], options.importance)
     columns: dict[str, float] = {}
     for name, effect in effects.items():
-        own, by_area, elsewhere = (rank_score(one, effect) for one in (of_image[None], areas, moved))
+        own, by_area, elsewhere = (rank_score(one, effect) for one in (of_image[None], sizes, moved))
         columns[name] = float(own)
         columns[f"{name}_above_areas"] = float(own - by_area)
         columns[f"{name}_above_moved"] = float(own - elsewhere.mean())
@@ -214,8 +222,8 @@ def measure_explanation(
     columns["max_sensitivity"] = float(changes.max()) if len(nearby) else math.nan
     curves = {name: part_curves(getattr(truth, name), of_image, target) for name in GAMES}
     for name, curve in curves.items():
-        columns[f"{name}_deletion_area"] = curve_area(curve.deletion)
-        columns[f"{name}_insertion_area"] = curve_area(curve.insertion)
+        areas = curve_area(torch.stack(curve)).tolist()
+        columns[f"{name}_deletion_area"], columns[f"{name}_insertion_area"] = areas
     checks = completeness_checks(truth.rendered, importance[0], truth.irrelevant(target), row.sufficient)
     return ExplainedParts(columns, checks, importance[0], curves)
 
@@ -253,7 +261,10 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
     - ``max_sensitivity``: largest `map_change` under ``nearby`` interventions, ideal 0, which constant maps
       have too;
     - ``*_deletion_area``, ``*_insertion_area``: areas under `part_curves` of sets of parts that are rendered,
-      or gray or blurred in the original image. Their difference is an artefact of erased pixels.
+      or gray or blurred in the original image. Their difference is an artefact of erased pixels;
+    - ``pixel_deletion_area``, ``pixel_insertion_area`` (`pixel_curves` to gray, from a blurred image),
+      ``pointing`` (`pointing_hits` of the whole object) and ``randomised`` (`randomised_similarity` after the
+      output layer, ideal 0): usual scores, which need no counterfactuals.
 
     Of each rank score, ``_above_areas`` is the difference from that of the parts' areas, and ``_above_moved``
     the difference from the mean of those of the same map at 15 other places. Noise has 0 there.
@@ -281,7 +292,7 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
             before = fitted.source.name if fitted else user if len(mine) < len(methods) else ""
             part = replace(own, models=mine | _controls(before))
             known = _read_truth(part, classifier, labels)
-            found = _measure(part, known)
+            found = _measure(part, known, classifier)
             facts = _describe(known, labels, part.data.groups, fitted.source.name if fitted else user)
             results |= {name: _result(part, name, classifier, known, found[name], facts) for name in found}
             kept.append((part, known, found))
@@ -345,7 +356,9 @@ def open_images(run: Run[RemovalOptions], place: int) -> RemovalImages:
         raise InputError(f"`{run.data.ids[place]}`: {error}") from error
 
 
-def _measure(run: Run[RemovalOptions], known: Sequence[KnownImage]) -> dict[str, list[ExplainedParts]]:
+def _measure(
+    run: Run[RemovalOptions], known: Sequence[KnownImage], classifier: NamedModel
+) -> dict[str, list[ExplainedParts]]:
     """Explain all images by all methods."""
     found: dict[str, list[ExplainedParts]] = {name: [] for name in run.models}
     keys = {name: model_key(one, run.device, metric="removal maps") for name, one in run.models.items()}
@@ -353,14 +366,40 @@ def _measure(run: Run[RemovalOptions], known: Sequence[KnownImage]) -> dict[str,
         images = open_images(run, row.place)
         for name, named in run.models.items():
             facts = {**row.key, "asked": row.asked(images)[1].tolist(), "size": run.options.size}
-            key, make = keys[name], partial(_maps, named, row, images)
+            key, make = keys[name], partial(_maps, named, row, images, classifier)
             step = run.steps.get_or_compute(None if key is None else {**key, **facts}, make, run.device)
-            found[name].append(measure_explanation(row, images, step["maps"], run.options))
+            numbers = measure_explanation(row, images, step["maps"], run.options)
+            numbers.columns.update(zip(USUAL, step["usual"].tolist(), strict=True))
+            found[name].append(numbers)
     return found
 
 
-def _maps(named: NamedModel, row: KnownImage, images: RemovalImages) -> Step:
-    return {"maps": explain_targets(named, row, images)}
+def _maps(named: NamedModel, row: KnownImage, images: RemovalImages, classifier: NamedModel) -> Step:
+    """Explain an image, and compute the usual scores of the map of the predicted class."""
+    maps = explain_targets(named, row, images)
+    image, target = images.sets[:1], torch.tensor([row.target], device=maps.device)
+
+    def classify(some: Tensor) -> Tensor:
+        return classifier_logits(classifier, decode(some)).softmax(1)
+
+    curves = partial(pixel_curves, classify, encode(image), maps[:1], target, steps=_STEPS)
+    areas = [curve_area(curves("gray")), curve_area(curves("blur", mode="insertion"))]
+    hits = pointing_hits(maps[:1], images.whole[None], _TOLERANCE * len(images.whole))
+    explainer, similar = attribution_of(named.model), hits.new_full((1,), torch.nan)
+    if explainer and isinstance(classifier.model, nn.Module):
+        layers = cascade_layers(classifier.model)[:1]
+        similar = randomised_similarity(classifier.model, explainer.explain, encode(image), target, layers)[0]
+    elif named.model in UNINFORMED.values():  # the maps of any network
+        similar = hits.new_ones(1)
+    return {"maps": maps, "usual": torch.stack([*areas, hits, similar])[:, 0].double()}
+
+
+def attribution_of(model: Any) -> Explainer | None:
+    """Return the explainer of any class that a method stands for; None if it chooses the class itself."""
+    if isinstance(model, GradCAM):
+        return open_explainer(model.name, model.network, model.layer)
+    explainer = getattr(model, "explainer", model)
+    return explainer if isinstance(explainer, Explainer) else None
 
 
 def _result(
@@ -387,9 +426,12 @@ def _result(
         own = its.columns | {one: float(table[place, best]) for one, table in checks.items()}
         own["completeness"] = float(whole[place, best])
         own["explainability"] = _mean([own[one] for one in _GROUPS])
+        if not row.truth.finite:
+            own = dict.fromkeys(BETTER, math.nan)
+        elif row.id in failed:
+            own = _WORST
         for column, some in columns.items():
-            worst = row.truth.finite and row.id in failed
-            some.append(_WORST[column] if worst else own[column] if row.truth.finite else math.nan)
+            some.append(own[column])
     details = {**facts, "threshold": THRESHOLDS[best], "slots": _slots(known, numbers)}
     details["curves"] = {
         game: {

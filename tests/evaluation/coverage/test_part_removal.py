@@ -9,7 +9,6 @@ import torch
 from candlelight.evaluation.coverage.part_removal import (
     Game,
     choose_shared_parts,
-    curve_area,
     map_change,
     minimal_sets,
     pair_interactions,
@@ -73,7 +72,6 @@ def test_curves_follow_the_order_of_importance():
         kept, put = frozenset(order[step:]), frozenset(order[:step])
         assert float(curves.deletion[step]) == pytest.approx(float(value[kept].softmax(0)[2]))
         assert float(curves.insertion[step]) == pytest.approx(float(value[put].softmax(0)[2]))
-    assert curve_area(torch.full((5,), 0.3).double()) == pytest.approx(0.3)
 
 
 def test_infidelity_takes_the_best_scale_of_the_importance():

@@ -1,5 +1,6 @@
 """Explanations scored by images without parts: planted classifiers whose only cue is known."""
 
+import functools
 import itertools
 import math
 
@@ -26,6 +27,7 @@ KINDS = {"a": 0.3, "b": 0.6, "c": 0.9}  # red of a variant of a part
 CLASSES = ("aab", "abc", "bcb", "cba")
 
 
+@functools.cache
 def mask_of(place):
     mask = torch.zeros(SIZE, SIZE, dtype=torch.bool)
     mask[PLACES[place]] = True
