@@ -386,9 +386,10 @@ def _maps(named: NamedModel, row: KnownImage, images: RemovalImages, classifier:
     areas = [curve_area(curves("gray")), curve_area(curves("blur", mode="insertion"))]
     hits = pointing_hits(maps[:1], images.whole[None], _TOLERANCE * len(images.whole))
     explainer, similar = attribution_of(named.model), hits.new_full((1,), torch.nan)
-    if explainer and isinstance(classifier.model, nn.Module):
-        layers = cascade_layers(classifier.model)[:1]
-        similar = randomised_similarity(classifier.model, explainer.explain, encode(image), target, layers)[0]
+    network = classifier.model
+    layers = cascade_layers(network)[:1] if isinstance(network, nn.Module) else []
+    if explainer and layers:
+        similar = randomised_similarity(network, explainer.explain, encode(image), target, layers)[0]
     elif named.model in UNINFORMED.values():  # the maps of any network
         similar = hits.new_ones(1)
     return {"maps": maps, "usual": torch.stack([*areas, hits, similar])[:, 0].double()}

@@ -3,15 +3,20 @@
 import functools
 import itertools
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.coverage import explained_images
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explainers import Explainer
 from candlelight.evaluation.coverage.score_removal import BETTER
 from candlelight.evaluation.run.evaluate import evaluate
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, RegionChange
+from tests.command_line import run
 from tests.refusals import refused
 
 SIZE = 16
@@ -215,3 +220,79 @@ def test_scores_do_not_depend_on_the_batch_size(view):
     one, other = (check(view, reads_parts, batch_size=size) for size in (7, 64))
     for name, result in one.items():
         assert result.columns == other[name].columns
+
+
+NETWORK = """
+from torch import nn
+
+from tests.evaluation.coverage.test_score_removal import CLASSES, reads_parts
+
+
+class Net(nn.Module):
+    class_names = CLASSES
+    colour_space = "srgb"
+
+    def forward(self, images):
+        return reads_parts(images)
+
+
+def gradient(model, images, targets):
+    images.requires_grad_(True)
+    model(images).gather(1, targets[:, None]).sum().backward()
+    return images.grad * images
+"""
+
+
+@pytest.fixture
+def frames(memory_view, monkeypatch, tmp_path):
+    """Open images of all classes in place of frames, and change to a folder with a network."""
+    names = [CLASSES[label] for label in LABELS]
+    view = memory_view([item(label) for label in LABELS], factor_values={"class": tuple(names)}.get)
+    monkeypatch.setattr(explained_images, "open_data", lambda kind, **choice: view)
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(NETWORK, encoding="utf-8")
+    return view
+
+
+COMMAND = ("evaluate", "removal", "frames", "--model", "net.py:Net", "--method", "net.py:gradient")
+
+
+def test_command_makes_scores_and_page(frames):
+    text = run(*COMMAND, "--label", "class", "--out", "a.json", "--report", "a.html")
+    assert "single_deletion_above_moved" in text
+    results = {one.about.model["name"]: one for one in read_results(Path("a.json"))}
+    assert list(results)[:2] == ["net.py:Net net.py:gradient", "net.py:Net true effects"]
+    page = Path("a.html").read_text(encoding="utf-8")
+    for shown in (
+        "without beak",
+        "Accuracy of the explained classifier",
+        "Usual scores",
+        "Curves of the prob",
+    ):
+        assert shown in page, shown
+    run(*COMMAND, "--label", "class", "--out", "b.json")
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+
+
+def test_files_explain_the_image_alone(frames):
+    folder = Path("maps")
+    folder.mkdir()
+    for name in frames.ids:
+        np.save(folder / f"{name}.npy", mask_of("beak").float().numpy()[None])
+    run(*COMMAND, "--label", "class", "--heatmaps", "maps", "--out", "a.json")
+    results = {one.about.model["name"]: one for one in read_results(Path("a.json"))}
+    (file,) = (one for name, one in results.items() if name.endswith("maps"))
+    assert file.scores["single_deletion"].value > 0.5
+    for column in ("target_sensitivity", "max_sensitivity", "randomised"):
+        assert math.isnan(file.scores[column].value), column
+
+
+def test_a_classifier_that_never_saw_absent_parts_is_noted(view):
+    def surprised(images):
+        logits = reads_parts(images)
+        missing = torch.stack([images[:, 2][:, mask_of(slot)].mean(1) > 0.1 for slot in SLOTS]).any(0)
+        return torch.where(missing[:, None], logits.roll(1, 1), logits)
+
+    noted = check(view, surprised)["flat"].details["notes"][0]
+    assert noted.startswith("accuracy falls from 1 to 0 when one part is absent")
+    assert "notes" not in check(view, reads_parts)["flat"].details
