@@ -459,8 +459,8 @@ _OWN: Mapping[str, tuple[Callable[..., Tensor], Mapping[str, type]]] = {
     "occlusion": (occlusion_maps, {"window": int, "stride": int, "baseline": float}),
 }
 _GIVEN = {"forward_func", "model", "layer", "inputs", "target", "baselines", "sliding_window_shapes"}
-# Images are permuted within a batch; several baselines have no text; all orders of 64 features are too many; LRP
-# leaves hooks on a network with a layer that it has no rule for.
+# Images are permuted within a batch; several baselines have no text; all orders of 64 features are too many;
+# LRP fails for layers without a rule, and leaves attributes on the others.
 _UNSUITED = ("FeaturePermutation", "DeepLiftShap", "ShapleyValues", "LRP")
 _DRAWING = ("GradientShap", "KernelShap", "Lime", "ShapleyValueSampling", "NoiseTunnel")
 _HIDDEN = {"return_convergence_delta", "return_input_shape", "show_progress", "verbose", "attr_dim_summation"}
