@@ -4,7 +4,7 @@ import inspect
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -256,7 +256,7 @@ def _of_python(method: Any, network: nn.Module, seed: int) -> Explainer:
     name = getattr(method, "__name__", type(method).__name__)
     facts = {"explainer": name, "explainer_seed": seed}
     if hasattr(method, "attribute"):
-        return Explainer(name, partial(_attribute, method), seed, _draws(name), facts)
+        return Explainer(name, partial(_attribute, method), seed, _is_of(_DRAWING, name), facts)
     if not callable(method):
         raise InputError(f"`method`: expected a text, a function or an object of captum, got {name}")
     return Explainer(name, partial(_evaluated, method, network), seed, facts=facts)
@@ -459,14 +459,9 @@ _OWN: Mapping[str, tuple[Callable[..., Tensor], Mapping[str, type]]] = {
     "occlusion": (occlusion_maps, {"window": int, "stride": int, "baseline": float}),
 }
 _GIVEN = {"forward_func", "model", "layer", "inputs", "target", "baselines", "sliding_window_shapes"}
-# Images are permuted within a batch; several baselines have no text; all orders of 64 features are too many.
-_UNSUITED = {
-    "FeaturePermutation",
-    "LayerFeaturePermutation",
-    "DeepLiftShap",
-    "LayerDeepLiftShap",
-    "ShapleyValues",
-}
+# Images are permuted within a batch; several baselines have no text; all orders of 64 features are too many;
+# LRP fails for layers without a rule, and leaves attributes on the others.
+_UNSUITED = ("FeaturePermutation", "DeepLiftShap", "ShapleyValues", "LRP")
 _DRAWING = ("GradientShap", "KernelShap", "Lime", "ShapleyValueSampling", "NoiseTunnel")
 _HIDDEN = {"return_convergence_delta", "return_input_shape", "show_progress", "verbose", "attr_dim_summation"}
 _KINDS = {"baselines": float, "internal_batch_size": int, "sliding_window_shapes": tuple, "strides": tuple}
@@ -492,7 +487,7 @@ def captum_classes() -> dict[str, Any]:
         if inspect.isclass(one) and issubclass(one, library.Attribution) and hasattr(one, "attribute"):
             parameters = _parameters(one.__init__) | _parameters(one.attribute)
             needed = {key for key, default in parameters.items() if default is inspect.Parameter.empty}
-            if "target" in parameters and needed <= _GIVEN and name not in _UNSUITED:
+            if "target" in parameters and needed <= _GIVEN and not _is_of(_UNSUITED, name):
                 found[name] = one
     return found
 
@@ -504,8 +499,9 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
     return {one.name: one.default for one in parameters if one.kind not in variable}
 
 
-def _draws(name: str) -> bool:
-    return name.removeprefix("Layer") in _DRAWING
+def _is_of(names: Sequence[str], name: str) -> bool:
+    """Tell whether a class, or its twin for layers, is one of these."""
+    return name.removeprefix("Layer") in names
 
 
 def _of_captum(
@@ -520,16 +516,13 @@ def _of_captum(
         )
     made, called = _parameters(known[name].__init__), _parameters(known[name].attribute)
     every = made | called
-    kinds = {key: type(default) for key, default in every.items() if type(default) in (bool, int, float, str)}
-    kinds |= {key: kind for key, kind in _KINDS.items() if key in every}
+    kinds = {key: _KINDS.get(key) or type(default) for key, default in every.items() if key not in _HIDDEN}
+    kinds = {key: kind for key, kind in kinds.items() if kind in (bool, int, float, str, tuple)}
     kinds |= {"grid": int} if "feature_mask" in every else {}
-    kinds = {key: kind for key, kind in kinds.items() if key not in _HIDDEN}
     given = {key: _value(text, key, value, kinds) for key, value in options.items()}
     arguments = {key: value for key, value in given.items() if key in made}
     arguments |= {"layer": module_of(network, layer)} if "layer" in made else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = known[name](network, **arguments)
+    program = known[name](network, **arguments)
 
     def attribute(images: Tensor, targets: Tensor) -> Tensor:
         call = {key: value for key, value in given.items() if key in called}
@@ -541,7 +534,7 @@ def _of_captum(
             strides = call.get("strides", tuple(max(1, side // 2) for side in window))
             call |= {"sliding_window_shapes": (3, *window), "strides": (3, *strides)}
         if "feature_mask" in every:
-            cells = call.pop("grid", None) or given.get("grid", _CELLS)
+            cells = given.get("grid", _CELLS)
             rows, columns = (torch.arange(side, device=images.device) * cells // side for side in size)
             call["feature_mask"] = (rows[:, None] * cells + columns).expand(1, 1, -1, -1)
         with evaluation_mode(network):
@@ -549,7 +542,7 @@ def _of_captum(
 
     facts = {"explainer": text, "explainer_version": f"captum {version('captum')}", "explainer_seed": seed}
     facts |= {"explainer_layer": layer} if "layer" in made else {}
-    return Explainer(text, attribute, seed, _draws(name), facts)
+    return Explainer(text, attribute, seed, _is_of(_DRAWING, name), facts)
 
 
 def _attribute(program: Any, images: Tensor, targets: Tensor, **options: Any) -> Tensor:

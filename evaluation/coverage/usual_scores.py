@@ -17,13 +17,13 @@ from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
-BlankKind = Literal["gray", "blur"]
+BlankImage = Literal["gray", "blur"]
 CurveMode = Literal["deletion", "insertion"]
 Similarity = Literal["spearman", "ssim"]
 
 
 def baseline_images(
-    images: Float[Tensor, "images 3 height width"], baseline: BlankKind
+    images: Float[Tensor, "images 3 height width"], baseline: BlankImage
 ) -> Float[Tensor, "images 3 height width"]:
     """Make images that show nothing: even gray, or the images blurred until little can be recognised.
 
@@ -41,7 +41,7 @@ def baseline_images(
         >>> baseline_images(torch.zeros(1, 3, 1, 2), "gray")[0, 0]
         tensor([[0.5000, 0.5000]])
     """
-    check_choice("baseline", baseline, BlankKind)
+    check_choice("baseline", baseline, BlankImage)
     if baseline == "gray":
         return torch.full_like(images, 0.5)
     deviation, blurred = min(images.shape[2:]) / 20, images
@@ -61,7 +61,7 @@ def pixel_curves(
     images: Float[Tensor, "images 3 height width"],
     maps: Float[Tensor, "images rows columns"],
     targets: Int[Tensor, " images"],
-    baseline: BlankKind | Float[Tensor, "images 3 height width"] = "gray",
+    baseline: BlankImage | Float[Tensor, "images 3 height width"] = "gray",
     steps: int = 50,
     mode: CurveMode = "deletion",
 ) -> Float[Tensor, "images points"]:
