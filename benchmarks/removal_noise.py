@@ -2,8 +2,8 @@
 
     python -m benchmarks.removal_noise [--samples 4 16 64 256] [--reference 1024] [--size 64]
 
-One scene of `parts-removed`, not denoised, with eight seeds of the renderer, and the same without parts. Outside
-the pixels whose mask changes, widened by two, albedo, depth, normal, object and part must be equal to the bit.
+One scene of `parts-removed`, not denoised, with eight seeds of the renderer, and the same without parts.
+Outside the pixels whose mask changes, widened by two, albedo, depth, normal, object and part must be equal.
 Light differs there by shadows and reflections, which are the true change, and by noise. The true change of a
 pixel is the mean change of all seeds at many samples. The noise is the mean distance from it: of the change
 between an original and its counterfactual, which share their seed, and of that between frames of two seeds.
