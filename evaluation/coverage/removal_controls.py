@@ -27,8 +27,8 @@ class PaintedControl:
 
     def __call__(self, images: RemovalImages, truth: TrueEffects, targets: Int[Tensor, " images"]) -> Maps:
         """Paint a map for each class; masks that are widened share their pixels."""
-        maps = [paint_parts(self.values(truth, int(target)), images.masks) for target in targets]
-        return torch.stack(maps).float()
+        values = [self.values(truth, target).to(images.masks.device) for target in targets.tolist()]
+        return torch.stack([paint_parts(one, images.masks) for one in values]).float()
 
 
 def edge_strength(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 1 height width"]:

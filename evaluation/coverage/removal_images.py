@@ -142,7 +142,7 @@ def erased_parts(images: RemovalImages, fill: Linear) -> Linear:
 
 @dataclass(frozen=True, eq=False)
 class TrueEffects:
-    """Outputs of a classifier for an image and its counterfactuals, in float64.
+    """Outputs of a classifier for an image and its counterfactuals, in float64, on the CPU.
 
     Attributes:
         rendered: with sets of parts, as rendered.
@@ -235,6 +235,6 @@ def measure_truth(
         found = torch.cat([classifier_logits(classifier, some) for some in batches])
         return dict(zip(shown, torch.split(found, [len(one) for one in shown.values()]), strict=True))
 
-    found = [one.to(images.sets.device) for one in keep(compute).values()]
-    rendered, gray, blurred, within = (Game(images.present, one) for one in found[:4])
+    found = [one.cpu() for one in keep(compute).values()]  # a few numbers, which many sets look up
+    rendered, gray, blurred, within = (Game(images.present.cpu(), one) for one in found[:4])
     return TrueEffects(rendered, gray, blurred, within, *found[4:])

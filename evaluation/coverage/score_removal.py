@@ -169,21 +169,16 @@ def explain_targets(named: NamedModel, row: KnownImage, images: RemovalImages) -
         count = len(targets) - len(images.nearby)  # the effects in other light are not known
         maps = model(images, row.truth, targets[:count])
         return torch.cat([maps, maps.new_full((len(targets) - count, *size), torch.nan)])
-    of = len(images.nearby)
     if explainer := attribution_of(model):
         maps = explainer.explain(encode(linear), targets)
         failed = maps.isnan().flatten(1).any(1)
-    elif isinstance(model, Heatmaps):  # of the image alone, and its class
-        maps = merge_explanation(explain_images(named, [row.id], linear[:1]), 1).heatmap.expand(
-            len(linear), -1, -1
-        )
-        failed = torch.tensor([False] + [True] * (len(linear) - 1), device=linear.device)
     else:
-        whole = torch.cat([linear[:1], linear[len(targets) - of :]])
-        merged = merge_explanation(explain_images(named, [row.id] * len(whole), whole), 1)
-        failed = (merged.members < 0).all(1)
-        order = [0] * (len(targets) - of) + [*range(1, len(whole))]
-        maps, failed = merged.heatmap[order], failed[order]
+        files, nearby = isinstance(model, Heatmaps), len(images.nearby)
+        shown = linear[:1] if files else torch.cat([linear[:1], images.nearby])
+        merged = merge_explanation(explain_images(named, [row.id] * len(shown), shown), 1)
+        order = [0] * (len(targets) - nearby) + ([0] * nearby if files else [*range(1, 1 + nearby)])
+        maps, failed = merged.heatmap[order], (merged.members < 0).all(1)[order]
+        failed[1:] |= files  # they tell neither of other classes nor of other light
     resized = resize_heatmap(maps.nan_to_num(0), *size)
     return resized.masked_fill(failed[:, None, None], torch.nan)
 
@@ -200,15 +195,15 @@ def measure_explanation(
         options: how the importance of a part is read.
     """
     truth, target, parts = row.truth, row.target, len(images.parts)
-    importance = part_importance(maps, images.masks, options.importance)
+    importance = part_importance(maps, images.masks, options.importance).cpu()
     of_image = importance[0, :parts]
     effects = {
         "single_deletion": truth.rendered.drops()[:, target],
         "shapley": part_shapley(truth.rendered, target).values,
         "recolouring": truth.recolouring(row.painted, target),
     }
-    sizes = images.masks[:parts].sum((1, 2)).double()[None]
-    moved = part_importance(_moved(maps[0]), images.masks[:parts], options.importance)
+    sizes = images.masks[:parts].sum((1, 2)).double().cpu()[None]
+    moved = part_importance(_moved(maps[0]), images.masks[:parts], options.importance).cpu()
     columns: dict[str, float] = {}
     for name, effect in effects.items():
         own, by_area, elsewhere = (rank_score(one, effect) for one in (of_image[None], sizes, moved))
@@ -216,10 +211,11 @@ def measure_explanation(
         columns[f"{name}_above_areas"] = float(own - by_area)
         columns[f"{name}_above_moved"] = float(own - elsewhere.mean())
     columns["infidelity"] = removal_infidelity(truth.rendered, of_image, target)
-    others, nearby = importance[1 : len(maps) - len(images.nearby), :parts], images.nearby
+    nearby = len(images.nearby)
+    others = importance[1 : len(maps) - nearby, :parts]
     columns["target_sensitivity"] = target_sensitivity(others, row.shared) if row.shared else math.nan
-    changes = map_change(maps[0], maps[len(maps) - len(nearby) :])
-    columns["max_sensitivity"] = float(changes.max()) if len(nearby) else math.nan
+    changes = map_change(maps[0], maps[len(maps) - nearby :])
+    columns["max_sensitivity"] = float(changes.max()) if nearby else math.nan
     curves = {name: part_curves(getattr(truth, name), of_image, target) for name in GAMES}
     for name, curve in curves.items():
         areas = curve_area(torch.stack(curve)).tolist()
