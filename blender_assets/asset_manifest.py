@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import replacing
@@ -70,6 +70,15 @@ class AssetFacts(BaseModel):
     camera: SceneCamera | None = None
     base_color: tuple[_Share, _Share, _Share] | None = None
     parts: Annotated[list[PartFacts], Field(min_length=1, max_length=255)] | None = None
+
+    @field_validator("parts")
+    @classmethod
+    def _attached_to_parts(cls, parts: list[PartFacts] | None) -> list[PartFacts] | None:
+        names = {part.name for part in parts or ()}
+        for part in parts or ():
+            if part.attached_to not in (None, *names):
+                raise ValueError(f"part `{part.name}` is attached to `{part.attached_to}`, which is no part")
+        return parts
 
 
 class AssetEntry(BaseModel):

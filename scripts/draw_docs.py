@@ -116,6 +116,16 @@ RELIT = [
     ("train", {"scene": 84, "temperature": 6500}),
 ]
 PART_LABELS = {"parts": "{kind} {class}"}
+REMOVED = [
+    "sets.original.draws=1",
+    "sets.removed.counterfactual.do=[{tail: absent}, {beak: absent, wings: absent}, "
+    "{beak: absent, crest: absent, wings: absent, feet: absent}, "
+    "{beak: absent, crest: absent, wings: absent, tail: absent, feet: absent}]",
+    "sets.cleared.counterfactual.do=[{distractor_1: absent}]",
+    "sets.recoloured.counterfactual.do=[{wings_colour: css:magenta}]",
+    "sets.scenes.counterfactual.do=[{scene: garden}]",
+]
+REMOVED_SETS = ("original", "removed", "cleared", "recoloured", "scenes")
 ONE_FISH = ["sets.fish.draws=1", *fixed("fish", **{"class": "carp"})]
 TEXTURES = str(Path(__file__).with_name("textures.yaml"))
 
@@ -154,6 +164,15 @@ GRIDS = {
         ONE_FISH,
         [("fish", {}), ("fish_changed", {})],
         {"fish": "original", "fish_changed": "{recoloured} {scene}"},
+    ),
+    "parts-removed": Grid(
+        "parts-removed",
+        (128, 128),
+        8,
+        None,
+        REMOVED,
+        [(image_set, {"class": name}) for name in ("beta", "zeta", "eta") for image_set in REMOVED_SETS],
+        {**{image_set: image_set for image_set in REMOVED_SETS}, "original": "{class}"},
     ),
     "relit": Grid("relit", (128, 128), 5, shown=RELIT),
     "sequences": Grid("sequences", (96, 96), 8, 2, shown=[(name, {}) for name in SEQUENCES]),
@@ -344,6 +363,7 @@ STRIPS = {
     "negatives": corners("negatives", (3, 0), (7, 0), (2, 1), (5, 2)),
     "paints-and-lights": corners("paints-and-lights", (0, 1), (3, 1), (4, 1), (4, 3)),
     "parts-recoloured": corners("parts-recoloured", (0, 0), (1, 0), (4, 0), (6, 1)),
+    "parts-removed": corners("parts-removed", (0, 0), (1, 0), (2, 0), (4, 0)),
     "relit": corners("relit", (0, 1), (1, 1), (3, 1), (4, 1)),
     "sequences": corners("sequences", (0, 2), (1, 2), (2, 2), (3, 2)),
     "toy-confounded": corners("toy-confounded", (3, 0), (4, 0), (5, 0), (7, 0)),

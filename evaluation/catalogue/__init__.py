@@ -58,6 +58,7 @@ CATALOGUE = {
     "causal-check": Entry(
         f"{_COVERAGE}.score_causal_check:CAUSAL_CHECK", coverage.CausalCheckOptions, "causal_check"
     ),
+    "removal": Entry(f"{_COVERAGE}.score_removal:REMOVAL", coverage.RemovalOptions, "removal"),
     "transforms": Entry(
         f"{_PERCEPTION}.score_perception:TRANSFORMS", perception.TransformsOptions, "perception"
     ),

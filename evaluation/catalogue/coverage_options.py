@@ -1,10 +1,12 @@
 """Options of the evaluations of explanations; the docstring of each class is the help of its command."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from candlelight.evaluation.catalogue.record import At, Files, Help
-from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.errors import InputError, argument, did_you_mean
 
 HEATMAPS = Files(
     "heatmaps",
@@ -12,15 +14,19 @@ HEATMAPS = Files(
     "candlelight.evaluation.run.predictions:open_heatmaps",
 )
 MethodName = Literal["vebi", "topics", "prototypes", "grad-cam"]
+_LEARNING = ("vebi", "topics", "prototypes")
+_METHODS = (*get_args(MethodName), "rise", "occlusion")
+_CAPTUM, _FUNCTION = "captum:CLASS", "file.py:function"
 Rank = Literal["sum", "score"]
 Pooling = Literal["set", "image"]
 BinariseCompat = Literal["exact", "waiou2023"]
 Aggregate = Literal["mean", "sum"]
 EffectScale = Literal["probability", "logit"]
 ChangedPixels = Literal["all", "region"]
+Importance = Literal["sum", "positive", "mean"]
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 # Options, and the methods that read them; () for all methods.
-_READ_BY: dict[str, tuple[MethodName, ...]] = {
+_READ_BY: dict[str, tuple[str, ...]] = {
     "fit": (),
     "fit_limit": (),
     "label": (),
@@ -29,7 +35,7 @@ _READ_BY: dict[str, tuple[MethodName, ...]] = {
     "topics": ("topics",),
     "prototypes": ("prototypes",),
     "epochs": ("prototypes",),
-    "seed": ("topics", "prototypes"),
+    "seed": ("topics", "prototypes", "rise", _CAPTUM, _FUNCTION),
 }
 _TRIED: dict[str, tuple[Any, ...]] = {
     "k": (1, 3, 5),
@@ -40,6 +46,73 @@ _TRIED: dict[str, tuple[Any, ...]] = {
     "compat": ("exact", "waiou2023"),
     "iou_threshold": (0.0, 0.05),
 }
+
+
+def split_explainer(text: str) -> tuple[str, dict[str, str]]:
+    """Split the text of an explanation method, ``NAME[,OPTION=VALUE...]``.
+
+    Args:
+        text: vebi, topics, prototypes, grad-cam, rise, occlusion, ``captum:CLASS`` or ``file.py:function``.
+
+    Returns:
+        The name, and the texts of the options.
+
+    Raises:
+        InputError: there is no such method, an option is given twice, or the options of vebi, topics and
+            prototypes, which are those of the command, stand in the text.
+
+    Example:
+        >>> split_explainer("captum:IntegratedGradients,n_steps=20")
+        ('captum:IntegratedGradients', {'n_steps': '20'})
+        >>> split_explainer("riise")
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: `method` riise: expected all, vebi, topics, prototypes, \
+grad-cam, rise, occlusion, captum:CLASS or file.py:function; did you mean `rise`?
+    """
+    name, *pairs = re.split(r",(?=\w+=)", text)
+    options = dict((pair.partition("=")[0], pair.partition("=")[2]) for pair in pairs)
+    if _kind(name) not in (*_METHODS, _CAPTUM, _FUNCTION) or not text.isprintable():
+        known = ", ".join(("all", *_METHODS))
+        raise InputError(
+            f"{argument('method')} {text}: expected {known}, {_CAPTUM} or {_FUNCTION}"
+            f"{did_you_mean(name, ('all', *_METHODS))}"
+        )
+    if len(options) < len(pairs):
+        raise InputError(f"{argument('method')} {text}: an option is given twice")
+    if options and name in get_args(MethodName):
+        first = next(iter(options))
+        cure = f"give {argument(first)} beside it" if name in _READ_BY.get(first, ()) else "omit it"
+        raise InputError(f"{argument('method')} {text}: `{name}` takes no option `{first}`; {cure}")
+    return name, options
+
+
+def _kind(name: str) -> str:
+    """Return the name of a method, or the form of its name."""
+    forms = {_CAPTUM: name.startswith("captum:"), _FUNCTION: ".py:" in name}
+    return next((form for form, fits in forms.items() if fits), name)
+
+
+def chosen_methods(methods: Sequence[str]) -> tuple[str, ...]:
+    """List the chosen methods, each once; "all" are the four methods of the WAIoU paper's comparison.
+
+    Example:
+        >>> chosen_methods(["all", "rise", "vebi"])
+        ('vebi', 'topics', 'prototypes', 'grad-cam', 'rise')
+    """
+    every = get_args(MethodName)
+    return tuple(dict.fromkeys(one for name in methods for one in (every if name == "all" else (name,))))
+
+
+def learning_methods(methods: Sequence[str]) -> tuple[str, ...]:
+    """List the chosen methods that learn from images of known classes; the others explain any classifier.
+
+    Example:
+        >>> learning_methods(["all", "rise"]), learning_methods(["grad-cam", "occlusion"])
+        (('vebi', 'topics', 'prototypes'), ())
+    """
+    return tuple(name for name in chosen_methods(methods) if name in _LEARNING)
+
+
 Merged = Annotated[int, At(least=1), Help("Number of maps that are merged.")]
 
 
@@ -52,14 +125,19 @@ class ExplanationOptions:
     """
 
     method: Annotated[
-        tuple[Literal["vebi", "topics", "prototypes", "grad-cam", "all"], ...],
-        Help("Explain each --model, a classifier, by this method; repeatable."),
+        tuple[str, ...],
+        Help(
+            "Explain each --model, a classifier, by this method: vebi, topics, prototypes, grad-cam (all: "
+            "these four), rise, occlusion, captum:CLASS or file.py:function, the last four with "
+            ",OPTION=VALUE...; repeatable.",
+            metavar="METHOD",
+        ),
     ] = ()
     fit: Annotated[
         str | None,
         Help(
-            "Images on which methods learn concepts: SET (of DATA), PATH[:SET[:SPLIT]] or "
-            "LAYOUT:PATH[:SPLIT]; of these, the ones that the classifier was trained on, if any.",
+            "Images on which vebi, topics and prototypes learn concepts: SET (of DATA), PATH[:SET[:SPLIT]] "
+            "or LAYOUT:PATH[:SPLIT]; of these, the ones that the classifier was trained on, if any.",
             metavar="SOURCE",
             default="of coverage: DATA",
         ),
@@ -86,7 +164,7 @@ class ExplanationOptions:
     topics: Annotated[int, At(least=1), Help("Topics: their number.")] = 10
     prototypes: Annotated[int, At(least=1), Help("Prototypes: their number for each class.")] = 10
     epochs: Annotated[int, At(least=1), Help("Prototypes: epochs of training.")] = 30
-    seed: Annotated[int, Help("Seed of topics and prototypes.")] = 0
+    seed: Annotated[int, Help("Seed of methods that draw random numbers.")] = 0
     size: Annotated[
         tuple[int, int] | None,
         At(least=1),
@@ -98,14 +176,18 @@ class ExplanationOptions:
 
     def __post_init__(self) -> None:
         defaults = {one.name: one.default for one in fields(self)}
+        chosen = {_kind(split_explainer(one)[0]) for one in chosen_methods(self.method)}
         for name, methods in _READ_BY.items():
             given = getattr(self, name)
-            if given == defaults[name] or (
-                self.method and {"all", *(methods or self.method)} & {*self.method}
-            ):
+            if given == defaults[name] or (chosen and chosen & {*(methods or chosen)}):
                 continue
-            needed = f"{argument('method')} {' or '.join(methods)}" if methods else f"a {argument('method')}"
+            needed = f"{argument('method')} {_or(methods)}" if methods else f"a {argument('method')}"
             raise InputError(f"{argument(name)} {given}: needs {needed}")
+
+
+def _or(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 @dataclass(frozen=True)
@@ -196,13 +278,16 @@ class CausalCheckOptions(ExplanationOptions):
     """Compare explanation methods by whether they point at the regions on which predictions depend.
 
     DATA are frames with counterfactuals in which one part, or the background, was changed: recipe
-    parts-recoloured. The methods learn concepts on the images of --fit.
+    parts-recoloured. vebi, topics and prototypes learn concepts on the images of --fit. Heatmaps of another
+    program are files as in `evaluate coverage`; they explain each --model.
 
     \b
     candlelight render parts-recoloured --out recoloured
     candlelight evaluate causal-check recoloured --model kinds.pt --method all --fit parts --out check.json
+    candlelight evaluate causal-check recoloured --model kinds.pt --method rise --method captum:DeepLift
     """
 
+    files: ClassVar[Files] = HEATMAPS
     scale: Annotated[
         EffectScale, Help("Effects are changes of the predicted class's probability or logit.")
     ] = "probability"
@@ -216,3 +301,32 @@ class CausalCheckOptions(ExplanationOptions):
         At(above=0, below=1),
         Help("Share of the points that are marked, for the shares of the regions."),
     ] = 0.05
+
+
+@dataclass(frozen=True)
+class RemovalOptions(ExplanationOptions):
+    """Compare explanation methods with what parts do to the prediction, by images rendered without them.
+
+    DATA are frames with counterfactuals in which parts are absent: recipe parts-removed. The explained class
+    is the predicted one, and its logit is the effect. Scores are those of FunnyBirds, with further ones on
+    sums of effects, curves, and small changes of the light; each beside controls.
+
+    \b
+    candlelight render parts-removed --out creatures
+    candlelight train classifier creatures --set train --label class --out trained.pt
+    candlelight evaluate removal creatures --set original --model trained.pt --method grad-cam \\
+        --out removal.json --report removal.html
+    """
+
+    files: ClassVar[Files] = HEATMAPS
+
+    importance: Annotated[
+        Importance,
+        Help("Importance of a part: sum of the map over it, of its positive values, or its mean."),
+    ] = "sum"
+    widen: Annotated[
+        int, At(least=0), Help("Pixels by which the mask of a part is widened; FunnyBirds has 2 of 256.")
+    ] = 0
+    nearby: Annotated[
+        str, Help("Factor whose interventions change an image so little that a map should stay as it is.")
+    ] = "light"

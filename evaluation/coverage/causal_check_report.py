@@ -73,7 +73,7 @@ def effect_plot(comparison: MethodComparison) -> PlotBlock:
                 axes.axvline(1, color=INK, linewidth=0.8, linestyle="--")
                 axes.set_yticks([])
                 axes.set_ylim(panels[0].get_ylim())
-                name = textwrap.shorten(method, _TITLE, placeholder="…")
+                name = _title(method)
                 axes.set_title(f"{name}\n{number(result.scores['agreement'].value)}", fontsize=_SMALL)
             for axes in panels[1 + len(line) :]:
                 axes.set_axis_off()
@@ -88,6 +88,13 @@ def effect_plot(comparison: MethodComparison) -> PlotBlock:
         f"image. The open bar is the background. Of many parts, the {_MOST_PARTS} of largest effect are "
         "shown.",
     )
+
+
+def _title(method: str) -> str:
+    """Cut a long name after a word; a single long word, such as a class of captum, anywhere."""
+    name = method.removeprefix("captum:")
+    short = textwrap.shorten(name, _TITLE, placeholder="…")
+    return f"{name[: _TITLE - 1]}…" if short == "…" else short
 
 
 def _draw_bars(axes: Any, result: StatisticResult, column: str, order: list[int], colour: str) -> None:

@@ -130,7 +130,7 @@ def coverage_pictures(run: Run[Any], results: Mapping[str, StatisticResult]) -> 
     sections = {}
     for place, (own, found, fitted) in enumerate(run.kept["compared"], start=1):
         blocks = _marked_heatmaps(own, list(found.values()))
-        if fitted is not None:
+        if fitted is not None and fitted.training is not None:
             blocks += learned_concepts(fitted.methods, fitted.training, fitted.source.classes)
         sections[run.evaluation.name + (f"-{place}" if place > 1 else "")] = blocks
     return sections

@@ -39,7 +39,7 @@ from candlelight.evaluation.report.drawing import (
     to_svg,
 )
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.result import StatisticResult, model_name, notes_of, table
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name, notes_of, table
 
 _Results = Sequence[StatisticResult]
 _COLOURED = ("vebi", "prototypes", "topics", "grad-cam")
@@ -286,7 +286,7 @@ def _mask_notes(comparison: MethodComparison) -> list[str]:
     ]
 
 
-def networks_of(results: _Results) -> list[tuple[dict[str, Any], list[str]]]:
+def networks_of(results: Sequence[Result]) -> list[tuple[dict[str, Any], list[str]]]:
     """List the explained networks of known accuracy, each with the names of the methods that explain it."""
     found: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for result in results:
@@ -307,7 +307,7 @@ def join_names(names: Sequence[str]) -> str:
     return f"{classifier} {', '.join(methods)}".strip()
 
 
-def network_notes(results: _Results) -> list[str]:
+def network_notes(results: Sequence[Result]) -> list[str]:
     """Name the networks whose accuracy is not shown to be above chance, and what follows."""
     notes = []
     for network, names in networks_of(results):

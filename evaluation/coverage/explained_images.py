@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -12,11 +12,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.coverage_options import (
-    CausalCheckOptions,
     CoverageOptions,
     ExplanationOptions,
     MethodName,
+    chosen_methods,
+    learning_methods,
 )
+from candlelight.evaluation.coverage.explainers import AttributionMethod, module_of, open_explainer
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
 from candlelight.evaluation.coverage.filter_methods import VEBI, GradCAM, check_logits
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod, PrototypeTraining
@@ -30,7 +32,9 @@ from candlelight.evaluation.run.fingerprints import Fingerprint, weights_sha256
 from candlelight.evaluation.run.hidden_layers import evaluation_mode, split_network
 from candlelight.evaluation.run.intervals import mean_interval
 from candlelight.evaluation.run.model_outputs import model_errors
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Heatmaps
+from candlelight.evaluation.run.result import Provenance
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.evaluation.training.training_rows import factor_labels, label_values
 from candlelight.evaluation.views import (
@@ -38,14 +42,14 @@ from candlelight.evaluation.views import (
     DataIdentity,
     Factors,
     Images,
+    View,
     open_data,
     open_secondary,
     parse_data,
 )
 from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, encode, resize_images
 from candlelight.evaluation.views.open_data import is_view
-from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.errors import InputError, argument, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,33 +58,33 @@ class ConceptSource:
 
     Attributes:
         name: name of the classifier.
-        layer: layer whose maps the concepts explain.
-        label: factor of the classes.
-        classes: values of the factor, in the order of the logits.
+        layer: layer whose maps the concepts explain; None if no method needs one.
+        label: factor of the classes; None if it is not known, and nothing is learned.
+        classes: values of the factor, in the order of the logits; none if they are not known.
         size: height and width to which images are resized; None for their own size.
-        view: the images.
+        view: the images; None if nothing is learned.
         rows: their row numbers.
         labels: class of each of these rows.
         seen_ids: ids of the images of DATA among them, and among those on which the classifier was trained.
     """
 
     name: str
-    layer: str
-    label: str
+    layer: str | None
+    label: str | None
     classes: tuple[str, ...]
     size: tuple[int, int] | None
-    view: Factors
+    view: Factors | None
     rows: Sequence[int]
     labels: Sequence[int]
     seen_ids: frozenset[str]
 
-    def numbers(self, view: Factors) -> list[int]:
-        """Number the classes of all rows of a view as the classifier does.
+    def numbers(self, view: Factors) -> list[int] | None:
+        """Number the classes of all rows of a view as the classifier does; None if no factor is known.
 
         Raises:
             InputError: the factor has a value that is no class.
         """
-        return _class_numbers(self.name, self.classes, self.label, view)
+        return _class_numbers(self.name, self.classes, self.label, view) if self.label else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +136,13 @@ class FittedClassifier:
     Attributes:
         named: the classifier.
         source: the classes, and where the concepts come from.
-        training: images from which the methods have learned.
+        training: images from which the methods have learned; None if nothing was learned.
         methods: fitted methods by name.
     """
 
     named: NamedModel
     source: ConceptSource
-    training: TrainingImages
+    training: TrainingImages | None
     methods: dict[str, NamedModel]
 
 
@@ -177,7 +181,7 @@ def open_parts(
 
 
 def open_counterfactuals(
-    choice: Mapping[str, Any], options: CausalCheckOptions, models: Mapping[str, Any]
+    choice: Mapping[str, Any], options: ExplanationOptions, models: Mapping[str, Any]
 ) -> ExplainedImages:
     """Open images with their counterfactuals.
 
@@ -188,10 +192,13 @@ def open_counterfactuals(
     data = choice["data"]
     if isinstance(data, ExplainedImages):
         return data
-    if not options.method or options.fit is None:
-        raise InputError(
-            f"give a {argument('method')}, and the images on which methods learn concepts ({argument('fit')})"
-        )
+    if not options.method and not any(
+        isinstance(getattr(one, "model", one), Heatmaps) for one in models.values()
+    ):
+        raise InputError(f"give a {argument('method')}, or heatmaps of another program ({argument('files')})")
+    if (learning := learning_methods(options.method)) and options.fit is None:
+        names = " and ".join(learning)
+        raise InputError(f"name the images from which {names} learn ({argument('fit')})")
     view = open_data("counterfactuals", **choice)
     return ExplainedImages(view, sources=open_concept_sources(data, options, models, None))
 
@@ -199,7 +206,7 @@ def open_counterfactuals(
 def open_concept_sources(
     data: Any, options: ExplanationOptions, models: Mapping[str, Any], factors: Factors | None
 ) -> tuple[ConceptSource, ...]:
-    """Choose the images on which methods learn the concepts of each classifier.
+    """Choose the images on which methods learn the concepts of each classifier, if one of them learns.
 
     Args:
         data: the argument DATA.
@@ -214,7 +221,8 @@ def open_concept_sources(
     networks = {name: getattr(one, "model", one) for name, one in models.items()}
     networks = {name: one for name, one in networks.items() if not isinstance(one, Heatmaps)}
     if not networks:
-        raise InputError(f"{argument('method')}: needs a {argument('models')}, the classifier to explain")
+        what = argument("method" if options.method else "files")
+        raise InputError(f"{what}: needs a {argument('models')}, the classifier to explain")
     return tuple(_open_concept_source(name, one, data, options, factors) for name, one in networks.items())
 
 
@@ -225,28 +233,38 @@ def _open_concept_source(
         raise InputError(f"{argument('method')}: `{name}` is no network; give a classifier")
     trained: TrainedOn | None = getattr(network, "trained_on", None)
     layer = options.explained_layer or getattr(network, "explained_layer", None)
-    if layer is None:
-        option = argument("explained_layer")
-        raise InputError(f"`{name}`: name the layer to explain, usually the last convolution ({option})")
+    for method in chosen_methods(options.method):
+        with within(f"`{name}`"):
+            if method in get_args(MethodName):
+                module_of(network, layer)
+            else:  # its text is wrong before anything learns
+                open_explainer(method, network, layer, options.seed)
     label = options.label or (trained.label if trained else None)
+    size = options.size or (trained.size if trained else None)
+    seen = _trained_ids(trained, factors) if factors else frozenset[str]()
+    classes = getattr(network, "class_names", None)
+    if not learning_methods(options.method) and options.fit is None and options.fit_limit is None:
+        if classes is None and options.label:
+            if factors is None:
+                option = argument("fit")
+                raise InputError(f"`{name}` names no classes; name images of all of them ({option})")
+            classes = order_classes(name, network, factor_labels(factors, options.label)[1])
+        return ConceptSource(name, layer, label, tuple(classes or ()), size, None, (), (), seen)
     if label is None:
         raise InputError(f"`{name}`: name the factor whose value is the class ({argument('label')})")
     view, rows = _training_rows(name, data, options, factors, trained)
-    classes = getattr(network, "class_names", None)
     classes = classes or order_classes(name, network, factor_labels(view, label)[1])
     numbers = _class_numbers(name, classes, label, view)
     labels = [numbers[row] for row in rows]
     lacking = [one for number, one in enumerate(classes) if number not in set(labels)]
-    if lacking and set(options.method) != {"grad-cam"}:  # other methods would have no concept of the class
+    if lacking and learning_methods(options.method):  # they would have no concept of the class
         raise InputError(
             f"`{name}`: expected images of its {len(classes)} classes to learn concepts from, none shows "
             f"`{lacking[0]}`; choose more images "
             f"({', '.join(argument(one) for one in ('fit', 'fit_limit', 'rows', 'limit'))})"
         )
-    seen = _trained_ids(trained, factors) if factors else frozenset[str]()
     if factors and is_same_data(view.identity, factors.identity):
         seen |= {view.ids[row] for row in rows}
-    size = options.size or (trained.size if trained else None)
     return ConceptSource(name, layer, label, tuple(classes), size, view, rows, labels, seen)
 
 
@@ -256,6 +274,7 @@ def fit_classifier(
     options: ExplanationOptions,
     steps: FinishedSteps,
     device: str = "cpu",
+    scored: View[Any] | None = None,
 ) -> FittedClassifier:
     """Fit the chosen methods to a classifier; a method that was fitted before is read from the steps.
 
@@ -265,17 +284,25 @@ def fit_classifier(
         options: the methods and their settings.
         steps: keeps fitted methods.
         device: torch device of the classifier.
+        scored: images on which the classifier is tried if nothing is learned.
 
     Raises:
         InputError: the model does not give logits of the classes, or a method cannot be fitted.
     """
-    training = read_training_images(source.view, source.rows, source.labels, source.size)
-    check_classifier(named, training.images, source.classes, device)
-    chosen: Iterable[MethodName] = get_args(MethodName)
-    if "all" not in options.method:
-        chosen = cast("Iterable[MethodName]", dict.fromkeys(options.method))
+    training = None
+    if source.view is not None:
+        training = read_training_images(source.view, source.rows, source.labels, source.size)
+        check_classifier(named, training.images, source.classes, device)
+    elif scored is not None:
+        check_classifier(named, _tried_images(scored, source.size), source.classes or None, device)
+    chosen = chosen_methods(options.method)
     fitted = [fit_method(one, named, source.layer, training, options, steps, device) for one in chosen]
-    return FittedClassifier(named, source, training, {one.identity.name: one for one in fitted})
+    methods = {one.identity.name: one for one in fitted}
+    if len(methods) < len(fitted):
+        raise InputError(
+            f"{argument('method')}: two methods have one name; rename a file: {', '.join(chosen)}"
+        )
+    return FittedClassifier(named, source, training, methods)
 
 
 def fitted_runs(run: Run[Any]) -> "list[tuple[FittedClassifier | None, Run[Any]]]":
@@ -289,11 +316,52 @@ def fitted_runs(run: Run[Any]) -> "list[tuple[FittedClassifier | None, Run[Any]]
         return [(None, replace(run, data=data.view, fingerprint=Fingerprint()))]
     found: list[tuple[FittedClassifier | None, Run[Any]]] = []
     for source in data.sources:
-        fitted = fit_classifier(source, run.models[source.name], run.options, run.steps, run.device)
+        classifier = run.models[source.name]
+        fitted = fit_classifier(source, classifier, run.options, run.steps, run.device, data.view)
         options = replace(run.options, size=source.size)
         own = replace(run, data=data.view, models=fitted.methods, options=options, fingerprint=Fingerprint())
         found.append((fitted, own))
     return found
+
+
+def explained_networks(
+    fitted: FittedClassifier | None, run: Run[Any], whole: Run[Any], controls: Mapping[str, Any]
+) -> tuple[dict[str, NamedModel], dict[str, Any], Sequence[int] | None]:
+    """Collect the methods that explain one classifier, or the user's own.
+
+    Args:
+        fitted: the classifier, or None.
+        run: its run, from `fitted_runs`.
+        whole: the run of all classifiers, whose models may be heatmaps of other programs.
+        controls: further explanations by name, of a classifier.
+
+    Returns:
+        The methods by name, the network that each explains, and the class of each image if it is known.
+
+    Raises:
+        InputError: a method has no network, or two have one name.
+    """
+    data: ExplainedImages = whole.data
+    methods, given, labels = run.models, data.classifiers, data.labels
+    if fitted:
+        name, network, classes = fitted.source.name, fitted.named.model, fitted.source.classes
+        files = {f"{name} {key}": one for key, one in whole.models.items() if isinstance(one.model, Heatmaps)}
+        added = {f"{name} {key}": one for key, one in controls.items()}
+        if twice := sorted(files.keys() & (methods.keys() | added.keys())):
+            raise InputError(
+                f"a method or a control and a file have the name `{twice[0]}`; give another name"
+            )
+        more = files | added
+        methods = methods | (identify_models(more, [], "srgb", None) if more else {})
+        # A prototype network explains its own predictions.
+        given = {key: getattr(one.model, "classifier", network) for key, one in methods.items()}
+        values = fitted.source.label and data.view.factor_values(fitted.source.label)
+        labels = [classes.index(one) for one in values or () if one in classes]
+        labels = labels if values and len(labels) == len(values) else None
+    networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in methods}
+    if lacking := [name for name, one in networks.items() if one is None]:
+        raise InputError(f"`classifiers` must name the network of each method, got none for `{min(lacking)}`")
+    return methods, networks, labels
 
 
 def _class_numbers(name: str, classes: Sequence[str], label: str, view: Factors) -> list[int]:
@@ -390,7 +458,7 @@ def order_classes(name: str, network: nn.Module, values: Sequence[str]) -> tuple
 def check_classifier(
     classifier: NamedModel,
     images: Float[Tensor, "images 3 height width"],
-    classes: Sequence[str],
+    classes: Sequence[str] | None,
     device: str = "cpu",
 ) -> None:
     """Refuse a model that is no classifier of the classes, or whose logits do not depend on the images.
@@ -400,7 +468,7 @@ def check_classifier(
     Args:
         classifier: the model, on ``device``.
         images: sRGB-encoded in [0, 1].
-        classes: names of the classes.
+        classes: names of the classes; None if they are not known.
         device: torch device.
 
     Raises:
@@ -415,7 +483,7 @@ def check_classifier(
         candlelight.loaders.errors.InputError: `mine` gives 3 logits, but the images have 2 classes: bird, \
 fish; give images of all its classes (`fit`), or another factor (`label`)
     """
-    name, count = classifier.identity.name, len(classes)
+    name = classifier.identity.name
     if classifier.colour_space != "srgb":
         wrong = f"takes {classifier.colour_space} images; wrap it in a network of sRGB images"
         raise InputError(f"{argument('method')}: `{name}` {wrong}")
@@ -427,10 +495,10 @@ fish; give images of all its classes (`fit`), or another factor (`label`)
     except InputError as error:
         raise InputError(f"`{name}`: {error}; give a classifier") from None
     wrong = ""
-    if logits.shape[1] != count:
+    if classes is not None and logits.shape[1] != len(classes):
         wrong = (
-            f"{logits.shape[1]} logits, but the images have {count} classes: {_list(classes)}; give images "
-            f"of all its classes ({argument('fit')}), or another factor ({argument('label')})"
+            f"{logits.shape[1]} logits, but the images have {len(classes)} classes: {_list(classes)}; give "
+            f"images of all its classes ({argument('fit')}), or another factor ({argument('label')})"
         )
     elif not bool(logits.isfinite().all()):
         wrong = "logits that are not finite, expected numbers; check its weights"
@@ -438,6 +506,15 @@ fish; give images of all its classes (`fit`), or another factor (`label`)
         wrong = "the same logits for all images, expected a trained classifier; train it again"
     if wrong:
         raise InputError(f"`{name}` gives {wrong}")
+
+
+def _tried_images(view: View[Any], size: tuple[int, int] | None) -> Float[Tensor, "images 3 height width"]:
+    """Read a few images of one size, evenly spaced."""
+    rows = [place * len(view) // _TRIED for place in range(min(_TRIED, len(view)))]
+    images = [check_srgb_image(view[row].image) for row in dict.fromkeys(rows)]
+    if size:
+        return torch.cat([encode(resize_images(decode(image)[None], size)) for image in images])
+    return torch.stack([image for image in images if image.shape == images[0].shape])
 
 
 def _list(names: Sequence[str]) -> str:
@@ -448,14 +525,15 @@ _LARGEST = 2**33  # bytes of all training images
 
 
 def make_method(
-    name: MethodName, network: nn.Module, layer: str, options: ExplanationOptions, device: str = "cpu"
+    name: str, network: nn.Module, layer: str | None, options: ExplanationOptions, device: str = "cpu"
 ) -> ExplanationMethod:
     """Make an explanation method of a classifier; it has learned nothing yet.
 
     Args:
-        name: name of the method.
+        name: text of the method, see `candlelight.evaluation.coverage.explainers.open_explainer`.
         network: a classifier that gives logits [images, classes].
         layer: layer whose maps the concepts explain; the prototype network starts with all layers up to it.
+            None for methods that need none.
         options: settings of the methods that learn: number of topics and prototypes, bound of VEBI, seed.
         device: torch device of the network.
 
@@ -468,7 +546,11 @@ def make_method(
         >>> make_method("topics", network, "0", ExplanationOptions()).name
         'topics'
     """
-    check_choice("name", name, MethodName)
+    if name not in get_args(MethodName):
+        return AttributionMethod(open_explainer(name, network, layer, options.seed), network)
+    if layer is None or name == "grad-cam":
+        module_of(network, layer)
+    layer = str(layer)
     if name == "vebi":
         return VEBI(network, layer, options.bound)
     if name == "grad-cam":
@@ -528,10 +610,10 @@ def read_training_images(
 
 
 def fit_method(
-    name: MethodName,
+    name: str,
     classifier: NamedModel,
-    layer: str,
-    training: TrainingImages,
+    layer: str | None,
+    training: TrainingImages | None,
     options: ExplanationOptions,
     steps: FinishedSteps,
     device: str = "cpu",
@@ -542,7 +624,7 @@ def fit_method(
         name: see `make_method`.
         classifier: the classifier, which passes `check_classifier`.
         layer: see `make_method`.
-        training: images and classes to learn from.
+        training: images and classes to learn from; None for methods that do not learn.
         options: see `make_method`.
         steps: keeps the fitted method.
         device: torch device of the classifier.
@@ -554,27 +636,45 @@ def fit_method(
         InputError: the method cannot be made or fitted; the message names it.
     """
     network, fitted_name = classifier.model, f"{classifier.identity.name} {name}"
-    facts: dict[str, Any] = {"method": name, "layer": layer, "fitted": training.sha256}
+    facts: dict[str, Any] = {"method": name, "layer": layer, "fitted": training and training.sha256}
     facts |= {"seed": options.seed, "bound": options.bound, "topics": options.topics}
     facts |= {"per_class": options.prototypes, "epochs": options.epochs}
 
     def fit() -> dict[str, Tensor]:
+        assert training is not None  # `open_concept_sources` chooses images for methods that learn
         with model_errors(fitted_name, training.images):
             state = method.fit(training.images, training.labels).state()
         return {key: values.detach() for key, values in state.items()}
 
-    key = model_key(classifier, device, **facts)
+    key, state = model_key(classifier, device, **facts), dict[str, Tensor]()
     try:
         method = make_method(name, network, layer, options, device)
-        state = fit() if name == "grad-cam" else steps.get_or_compute(key, fit)
+        if learning_methods([name]):
+            state = steps.get_or_compute(key, fit)
     except InputError as error:
         raise InputError(f"`{fitted_name}`: {error}") from error
+    if isinstance(method, AttributionMethod):
+        facts |= method.explainer.facts
+        fitted_name = f"{classifier.identity.name} {method.name}"
     fingerprint = Fingerprint()
     for fact, value in {**facts, "weights": weights_sha256(network), **state}.items():
         fingerprint.add(fact, value)
     sha256 = fingerprint.hexdigest() if key else None
     identity = replace(classifier.identity, name=fitted_name, sha256=sha256)
     return NamedModel(identity, method.restore(state), classifier.colour_space)
+
+
+def explainer_provenance(run: Run[Any], name: str, **settings: object) -> Provenance:
+    """Describe the origin of a method's result, with that of the explainer, such as the hash of its file.
+
+    Args:
+        run: see `Run.provenance`, as for the other arguments.
+        name: the method.
+        settings: further settings.
+    """
+    about = run.provenance(name, **settings)
+    explainer = getattr(run.scored[name].model, "explainer", None)
+    return replace(about, model=about.model | dict(getattr(explainer, "facts", {})))
 
 
 def first_users(networks: Mapping[str, Any]) -> dict[str, str]:

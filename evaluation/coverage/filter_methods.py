@@ -35,9 +35,12 @@ class WeightedFilters(NamedTuple):
 
 
 def weigh_filters(
-    network: nn.Module, layer: str, images: Float[Tensor, "images 3 height width"]
+    network: nn.Module,
+    layer: str,
+    images: Float[Tensor, "images 3 height width"],
+    targets: Int[Tensor, " images"] | None = None,
 ) -> WeightedFilters:
-    """Weigh the filters of a layer by the gradient of the predicted class's logit.
+    """Weigh the filters of a layer by the gradient of the predicted class's logit, or of another class's.
 
     ``alpha_t = mean_uv d y_c / d A_t(u, v)`` (Selvaraju et al. 2017, eq. 1), for all images in one pass.
 
@@ -49,6 +52,7 @@ def weigh_filters(
             places: behind the last attention only the class token counts, and all weights are 0.
         images: input of the network, for classifiers of the commands sRGB-encoded in [0, 1]; they are moved
             to its device.
+        targets: class of each image whose logit is taken; None for the predicted ones.
 
     Returns:
         Activations, weights and predictions, on the device of the network.
@@ -69,7 +73,8 @@ def weigh_filters(
         check_images_first(network, layer, recorded[layer], images)
         logits = check_logits(output, len(images))
         chosen = logits.argmax(1, keepdim=True)
-        gradient = _gradient(logits.gather(1, chosen).sum(), recorded[layer], layer)
+        explained = chosen if targets is None else targets[:, None].to(chosen)
+        gradient = _gradient(logits.gather(1, explained).sum(), recorded[layer], layer)
     activations, gradient = (filter_maps(some, layer) for some in (recorded[layer].detach(), gradient))
     weights, logits = gradient.mean((2, 3)), logits.detach()
     finite = torch.stack([some.flatten(1).isfinite().all(1) for some in (activations, weights, logits)])

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions, ChangedPixels
+from candlelight.evaluation.catalogue.coverage_options import HEATMAPS, CausalCheckOptions, ChangedPixels
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.coverage.causal_effects import (
     CONVENTIONS,
@@ -27,9 +27,9 @@ from candlelight.evaluation.coverage.causal_effects import (
 )
 from candlelight.evaluation.coverage.control_explainers import CONTROLS, MASK_CONTROLS, area_averages
 from candlelight.evaluation.coverage.explained_images import (
-    ExplainedImages,
-    FittedClassifier,
     describe_network,
+    explained_networks,
+    explainer_provenance,
     first_users,
     fitted_runs,
     open_counterfactuals,
@@ -58,6 +58,7 @@ from candlelight.loaders.errors import InputError
 
 ALL_PARTS = "all parts"  # region of the object as a whole
 _SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
+_CONTROLS, _MASKS = ("noise", "centre"), ("object", "part areas")
 _PLACES = 8  # of each axis, to which heatmaps are moved
 RegionNumbers = dict[str, tuple[float, ...]]  # numbers of each region that an image shows
 
@@ -394,9 +395,10 @@ def _check_causes(run: Run[CausalCheckOptions]) -> dict[str, Result]:
     "all" to the light, which a counterfactual scene changes on the object as well.
 
     The models are explanation methods, or callables from images to heatmaps [batch, maps, rows, columns] or
-    [batch, rows, columns], larger is more relevant, or `MaskControl`, beside the networks that they explain
-    (`ExplainedImages`). With ``method`` the models are classifiers: their methods are fitted, and compared
-    with controls. Images are sRGB-encoded in [0, 1], on the device.
+    [batch, rows, columns], larger is more relevant, `Heatmaps` of another program, or `MaskControl`, beside
+    the networks that they explain (`ExplainedImages`). With data by name the models are classifiers: their
+    methods are fitted, and compared with controls; `Heatmaps` are taken as explanations of each. Images are
+    sRGB-encoded in [0, 1], on the device.
 
     With ``pixels`` "region" the classifier sees counterfactuals of which only the pixels of the region are
     taken, so that the light that they throw on the rest has no effect. Images are resized in linear light,
@@ -417,33 +419,16 @@ def _check_causes(run: Run[CausalCheckOptions]) -> dict[str, Result]:
     results: dict[str, Result] = {}
     run.kept["checked"] = checked = []
     for fitted, own in fitted_runs(run):
-        classes = fitted.source.classes if fitted else None
-        methods, networks, labels = _networks(fitted, own, run.data)
+        classes = (fitted.source.classes or None) if fitted else None
+        controls = {
+            **{one: CONTROLS[one] for one in _CONTROLS},
+            **{one: MASK_CONTROLS[one] for one in _MASKS},
+        }
+        methods, networks, labels = explained_networks(fitted, own, run, controls if fitted else {})
         own = replace(own, models=methods)
         results |= _check(own, networks, labels)
         checked.append((own, networks, classes))
     return results
-
-
-def _networks(
-    fitted: FittedClassifier | None, run: Run[CausalCheckOptions], data: ExplainedImages
-) -> tuple[dict[str, NamedModel], dict[str, Any], Sequence[int] | None]:
-    """Return the methods of one classifier with its controls, or the user's own; networks; and labels."""
-    methods, given, labels = run.models, data.classifiers, data.labels
-    if fitted:
-        name, network, classes = fitted.source.name, fitted.named.model, fitted.source.classes
-        controls: dict[str, Any] = {f"{name} {control}": CONTROLS[control] for control in ("noise", "centre")}
-        controls |= {f"{name} {control}": MASK_CONTROLS[control] for control in ("object", "part areas")}
-        methods = methods | identify_models(controls, [], "srgb", None)
-        # A prototype network explains its own predictions.
-        given = {key: getattr(one.model, "classifier", network) for key, one in methods.items()}
-        values = data.view.factor_values(fitted.source.label)
-        known = values is not None and set(values) <= set(classes)
-        labels = [classes.index(one) for one in values] if known else None
-    networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in methods}
-    if lacking := [name for name, one in networks.items() if one is None]:
-        raise InputError(f"`classifiers` must name the network of each method, got none for `{min(lacking)}`")
-    return methods, networks, labels
 
 
 def _check(
@@ -457,7 +442,7 @@ def _check(
     regions = [*sorted(shown - {*_SIDES}), *_SIDES]
     results: dict[str, Result] = {}
     for name, pointing in pointing_of.items():
-        user, about = users[name], run.provenance(name)
+        user, about = users[name], explainer_provenance(run, name)
         if weights := weights_sha256(explained[user].model):
             about = replace(about, model=about.model | {"classifier_sha256": weights})
         effects = [one.regions for one in effects_of[user]]
@@ -514,7 +499,7 @@ CAUSAL_CHECK = Evaluation(
     version=2,
     better="higher",
     options=CausalCheckOptions,
-    reads=Reading(open=open_counterfactuals, space="srgb"),
+    reads=Reading(open=open_counterfactuals, space="srgb", files=HEATMAPS),
     study=_check_causes,
     page="candlelight.evaluation.coverage.causal_check_report:CAUSAL_CHECK_PAGE",
 )

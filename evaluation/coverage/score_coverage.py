@@ -22,6 +22,7 @@ from candlelight.evaluation.coverage.explained_images import (
     ExplainedImages,
     FittedClassifier,
     describe_network,
+    explainer_provenance,
     first_users,
     fitted_runs,
     open_parts,
@@ -173,7 +174,7 @@ def _compare(
             details[name] |= _completeness(run, run.models[name], data, fitted, labels or ())
     return {
         name: StatisticResult(
-            run.provenance(name, compared=names, parts=list(read.parts)),
+            explainer_provenance(run, name, compared=names, parts=list(read.parts)),
             {metric: scores[f"{metric} {name}"] for metric in SCORES},
             {metric: replicates[f"{metric} {name}"] for metric in SCORES},
             distinct_groups(view.groups),
@@ -342,12 +343,14 @@ def _completeness(
 ) -> dict[str, Any]:
     """Measure completeness of topics on the scored images, the accuracy behind them and without them."""
     assert data.factors is not None
+    trained = fitted.training
+    assert trained is not None  # topics have learned
     test = read_training_images(data.factors, range(len(data.factors)), labels, run.options.size)
 
     def measure() -> dict[str, Tensor]:
         topics = method.model
         with evaluation_mode(topics.head), model_errors(method.identity.name, test.images):
-            train, tested = (topics.layer(some.images, some.labels) for some in (fitted.training, test))
+            train, tested = (topics.layer(some.images, some.labels) for some in (trained, test))
             found = completeness(topics.state()["topics"], topics.head, train, tested, topics.how)
             chance = 1 / topics.head(tested.activations[:1]).shape[1]
             whole = classifier_accuracy(topics.head, tested)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
 
 from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets
 from candlelight.evaluation.views.image_contents import PartOptions, part_layers, read_part_frame
@@ -28,7 +28,7 @@ from candlelight.loaders.schema import FactorValue, Metadata, ObjectRecord
 BACKGROUND_REGION = "background"  # region of all pixels that show no part
 ABSENT_MATERIAL = "absent"  # material of a part or object that is not there
 
-ChangeKind = Literal["removed", "recoloured", "scene"]
+ChangeKind = Literal["removed", "added", "recoloured", "scene"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,17 @@ class RegionChange:
 
     Attributes:
         image: sRGB-encoded, in [0, 1].
-        regions: what happened to each region that differs: "removed" if it is absent in one of the two
-            images, "recoloured" if its material differs, "scene" for the background where no object differs.
+        regions: what happened to each region that differs: "removed" if it is absent after the intervention,
+            "added" if it was absent before, "recoloured" if its material differs, "scene" for the background
+            where no object differs.
         intervention: the values that were set, by factor.
+        objects: pixels of the image before the intervention that show an object without parts which differs.
     """
 
     image: Float32[Tensor, "3 height width"]
     regions: dict[str, ChangeKind]
     intervention: dict[str, FactorValue]
+    objects: Bool[Tensor, "height width"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +66,11 @@ class CounterfactualImages(PartImage):
 
 
 class _Change(NamedTuple):
-    """One counterfactual: the regions that differ, the values that were set, and the row of the reader."""
+    """One counterfactual: what differs, the values that were set, and the row of the reader."""
 
     regions: dict[str, ChangeKind]
     intervention: dict[str, FactorValue]
+    objects: tuple[int, ...]
     frames: Frames
     row: int
 
@@ -104,6 +108,12 @@ class CounterfactualRows(ChosenRows[CounterfactualImages]):
             values.append(str(known[int(named.table[original.row, factors[name]])]))
         return tuple(values)
 
+    def factor_order(self, name: str) -> tuple[str, ...]:
+        """Return all values of a categorical factor in their order; none if the first set has none."""
+        info = self.named.reader[0].parts.named.reader.set_info
+        known = {one.name: one.values for one in info.factors}.get(name)
+        return tuple(map(str, known or ()))
+
 
 def _read_original(original: _Original) -> CounterfactualImages:
     import torch
@@ -112,10 +122,12 @@ def _read_original(original: _Original) -> CounterfactualImages:
     everywhere = torch.ones(shown.image.shape[1:], dtype=torch.bool)
     covered = torch.stack([~everywhere, *shown.masks.values()]).any(0)
     images: dict[str, list[Tensor]] = {}
+    objects = torch.as_tensor(original.parts.named.reader[original.row]["object"])
     changes = []
     for change in original.changes:
         image = to_srgb(change.frames[change.row]["image"])
-        changes.append(RegionChange(image, change.regions, change.intervention))
+        different = torch.isin(objects, torch.tensor(change.objects, dtype=objects.dtype))
+        changes.append(RegionChange(image, change.regions, change.intervention, different))
         if len(change.regions) == 1:
             images.setdefault(next(iter(change.regions)), []).append(image)
     changed = {region: torch.stack(some) for region, some in images.items()}
@@ -173,7 +185,13 @@ def _originals(parts: Any, changed: Sequence[Frames]) -> Iterator[_Original]:
         if name in found:
             original = frames.metadata(row)
             changes = tuple(
-                _Change(changed_regions(original, metadata), metadata.intervention, reader, place)
+                _Change(
+                    changed_regions(original, metadata),
+                    metadata.intervention,
+                    _changed_objects(original, metadata),
+                    reader,
+                    place,
+                )
                 for reader, place, metadata in found[name]
                 if metadata.layers["image"] != original.layers["image"]
             )
@@ -198,14 +216,23 @@ def changed_regions(original: Metadata, changed: Metadata) -> dict[str, ChangeKi
         if looks.keys() != others.keys():
             raise _unlike(original, changed)
         for (region, look), other in zip(looks.items(), others.values(), strict=True):
-            if look != other and found.get(region) != "removed":
-                found[region] = "removed" if ABSENT_MATERIAL in (look[0], other[0]) else "recoloured"
+            if look == other or found.get(region) in ("removed", "added"):
+                continue
+            kind: ChangeKind = "removed" if other[0] == ABSENT_MATERIAL else "recoloured"
+            found[region] = "added" if look[0] == ABSENT_MATERIAL else kind
     pairs = zip(original.objects, changed.objects, strict=True)
     # Where a part is gone, those behind it show more pixels.
-    masks = "removed" not in found.values()
+    masks = not {"removed", "added"} & {*found.values()}
     if any(_without_looks(before, masks) != _without_looks(after, masks) for before, after in pairs):
         raise _unlike(original, changed)
     return found or {BACKGROUND_REGION: "scene"}
+
+
+def _changed_objects(original: Metadata, changed: Metadata) -> tuple[int, ...]:
+    """List the instances of objects without parts that differ."""
+    pairs = zip(original.objects, changed.objects, strict=True)
+    looks = ((before.parts, _looks(before) != _looks(after)) for before, after in pairs)
+    return tuple(number for number, (parts, differs) in enumerate(looks, 1) if differs and not parts)
 
 
 def _unlike(original: Metadata, changed: Metadata) -> InputError:

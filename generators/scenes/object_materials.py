@@ -136,8 +136,8 @@ def _by_part(wanted: Mapping[str, _Wanted], inputs: LayoutInputs, field: str) ->
         name = str(inputs.fill(key))
         if name in found:
             raise InputError(f"{field}: `{key}` is `{name}`, which is named already; name each part once")
-        found[name] = material
-    found.pop(ABSENT, None)
+        if name != ABSENT:
+            found[name] = material
     return found
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from build_files import save, start
 from candlelight.generators.blender.mesh_files import fit_to_unit
 from part_animals import BIRDS, FISHES, bird, fish
+from part_creature import CREATURES, creature
 from part_robots_and_houses import HOUSES, ROBOTS, house, robot
 from part_vehicles import CARS, PLANES, car, plane
 from shapes import Shape
@@ -27,6 +28,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "plane": (plane, PLANES),
     "robot": (robot, ROBOTS),
     "house": (house, HOUSES),
+    "creature": (creature, CREATURES),
 }
 CLASSES = {label: kind for kind, (_, classes) in KINDS.items() for label in classes}
 

@@ -94,6 +94,12 @@ def test_facts_of_user_assets_come_from_the_users_manifest(folder):
     assert library.facts("objects", "homer") == {}
 
 
+def test_a_part_may_be_attached_to_another(folder):
+    parts = [{"name": "head", "color": [0, 0, 0]}, {"name": "hat", "color": [0, 0, 0], "attached_to": "head"}]
+    write_asset_manifest(folder / "manifest.json", [{**ENTRY, "facts": {"parts": parts}}])
+    assert AssetLibrary({"objects": folder}).facts("objects", "spot")["parts"] == parts
+
+
 def test_without_an_entry_of_its_kind_an_asset_has_no_facts(folder):
     write_asset_manifest(folder / "manifest.json", [{**ENTRY, "kind": "lights"}])
     assert AssetLibrary({"objects": folder}).facts("objects", "spot") == {}
@@ -119,6 +125,10 @@ def test_a_changed_file_is_refused(folder):
         ({"footprint": 0}, r"assets\.0\.facts\.footprint: Input should be greater than 0, got 0"),
         ({"footprint": float("nan")}, "footprint: .*nan"),
         ({"camera": {"location": [0, 1, 2], "look_at": [0, 0, 2]}}, "camera.field_of_view: Field required"),
+        (
+            {"parts": [{"name": "hat", "color": [1, 1, 1], "attached_to": "neck"}]},
+            "part `hat` is attached to `neck`, which is no part",
+        ),
     ],
 )
 def test_a_malformed_manifest_is_refused_in_one_line(folder, text, message):

@@ -58,17 +58,22 @@ from candlelight.evaluation.coverage import (
     ablate_filters,
     binarise,
     causal_effects,
+    curve_area,
     explanation_heatmap,
     grad_cam,
     grad_cam_by_filter,
     nonnegative_lasso,
+    occlusion_maps,
     part_iou,
+    pixel_curves,
+    pointing_hits,
     rank_agreement,
     rank_correlation,
     region_density,
     region_hits,
     region_mass,
     region_share,
+    rise_maps,
     set_threshold,
     waiou,
     weigh_iou,
@@ -189,6 +194,16 @@ def _explanations(images: Tensor, labels: Tensor) -> object:
     found = WeightedFilters(images, images.mean((2, 3)), images.mean((2, 3)), labels)
     maps = grad_cam_by_filter(found, labels[:, None] - 1)
     return [method.weights, method.gap, tested, grad_cam(found, method.chosen[labels]), maps]
+
+
+def _explainers(images: Tensor, targets: Tensor) -> object:
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    found = [rise_maps(network, images, targets, masks=70), occlusion_maps(network, images, targets, 3, 2)]
+    masks = images[:, 0] > 0.5
+    modes = ("gray", 4, "deletion"), ("blur", 3, "insertion")
+    curves = [pixel_curves(network, images, maps, targets, *mode) for maps in found for mode in modes]
+    hits = [pointing_hits(maps, masks, reach) for maps in found for reach in (0, 1.5)]
+    return [*found, *curves, *map(curve_area, curves), *hits]
 
 
 def _decode(codes: Tensor) -> Tensor:
@@ -403,6 +418,7 @@ CASES: Cases = {
     "coverage, ties": (_coverage, ((drawn(5, 4, 12, 10) * 4).round(), drawn(5, 3, 24, 20, seed=1) > 0.6)),
     "lasso": (lambda x, y: nonnegative_lasso(x.T @ x, y.T @ x, 0.5), (drawn(9, 4), drawn(9, 2, seed=1))),
     "explanations": (_explanations, (drawn(6, 3, 5, 5), torch.arange(6) % 3)),
+    "explainers": (_explainers, (drawn(4, 3, 12, 11), torch.arange(4) % 3)),
     "dci": (dci, (CODES[:, :3], FACTORS[:, :2], *torch.arange(60).split([40, 20]))),
     "dci_fast": (dci_fast, (CODES[:, :3], FACTORS[:, :2], *torch.arange(60).split([40, 20]))),
     "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),

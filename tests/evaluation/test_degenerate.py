@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch import Tensor, inf, nan
+from torch import Tensor, inf, nan, nn
 
 from candlelight.evaluation.causal.dci import dci, dci_es, dci_fast
 from candlelight.evaluation.causal.effects import ace, cdm, composition, effectiveness, ice, reversibility
@@ -40,6 +40,7 @@ from candlelight.evaluation.coverage.causal_effects import (
 )
 from candlelight.evaluation.coverage.explanations import explanation_heatmap
 from candlelight.evaluation.coverage.thresholds import Explanations, binarise, is_dead, set_threshold
+from candlelight.evaluation.coverage.usual_scores import curve_area, pixel_curves, pointing_hits
 from candlelight.evaluation.coverage.waiou import part_iou, waiou, weigh_iou
 from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
 from candlelight.evaluation.intrinsic.image_errors import ciede2000, mse, psnr, si_mse
@@ -589,6 +590,17 @@ METRICS = {
     "rank_agreement": _ranked(rank_agreement, "density"),
     "rank_correlation": _ranked(rank_correlation, "stated"),
     "region_hits": _ranked(region_hits, "density", 4, show=lambda result: result.hit),
+    "pixel_curves": Metric(
+        partial(pixel_curves, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), steps=2),
+        {"images": torch.ones(1, 3, 1, 2), "maps": _values(1, 1, 2), "targets": torch.tensor([0])},
+        {"images: nan": {"images": torch.full((1, 3, 1, 2), nan)}},
+    ),
+    "curve_area": Metric(
+        curve_area, {"curves": _values(1, 3)}, {"curves: one point": {"curves": _values(1, 1)}}
+    ),
+    "pointing_hits": Metric(
+        partial(pointing_hits, tolerance=0), {"maps": _values(1, 1, 4), "masks": _values(1, 1, 4) > 0.5}
+    ),
     "mean_response": Metric(mean_response, {"distances": _values(2, 2)}),
     "fit_transduction, converged": Metric(
         fit_transduction,

@@ -33,6 +33,7 @@ PAGES = (
     "tcav",
     "concept-loss",
     "coverage",
+    "removal",
     "causal",
     "perception",
     "distances",
@@ -79,7 +80,7 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 }
 # Commands of data that are not at hand.
 LARGE = re.compile(
-    "render|causal-table|generativeness|CelebAMask-HQ|parts|recoloured|invariance|relit|paints-and-lights"
+    "render|causal-table|generativeness|CelebAMask-HQ|parts|creatures|recoloured|invariance|relit|paints-and-lights"
 )
 # Examples that read frames or files of results.
 OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight")

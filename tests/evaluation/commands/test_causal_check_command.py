@@ -120,7 +120,8 @@ def test_several_classifiers(frames, birds, make_classifier, tmp_path) -> None:
     ("words", "message"),
     [
         ("--fit {}:test", ":test: needs a --method"),
-        ("--method vebi", "give a --method, and the images on which methods learn concepts (--fit)"),
+        ("", "give a --method, or heatmaps of another program (--heatmaps)"),
+        ("--method all", "name the images from which vebi and topics and prototypes learn (--fit)"),
         ("--method vebi --fit {}:train --fit-limit 2 --label x", "--label x: expected"),
         ("--method vebi --fit {}:test --proportion 1", "--proportion"),
         ("--method vebi --fit {}:test --explained-layer fc", "layer `fc` gives no maps"),

@@ -43,7 +43,7 @@ def transformers_folder(tmp_path_factory):
 
 
 def test_plain_network_needs_images_a_label_and_a_layer(coverage, birds, own_networks, tmp_path) -> None:
-    words = [*coverage, "--model", f"mine={own_networks}:plain", "--method", "grad-cam"]
+    words = [*coverage, "--model", f"mine={own_networks}:plain", "--method", "topics", "--topics", 2]
     for given, message in (
         ((), "name the layer to explain, usually the last convolution (--explained-layer)"),
         (("--explained-layer", "0"), "name the factor whose value is the class (--label)"),
@@ -55,9 +55,9 @@ def test_plain_network_needs_images_a_label_and_a_layer(coverage, birds, own_net
         words += given
         assert message in refusal(*words)
     out = tmp_path / "a.json"
-    run(*words, "--method", "topics", "--topics", 2, "--fit", f"{birds}:test", "--out", out)
+    run(*words, "--method", "grad-cam", "--fit", f"{birds}:test", "--out", out)
     results = read_results(out)
-    assert [result.about.model["name"] for result in results] == ["mine grad-cam", "mine topics"]
+    assert [result.about.model["name"] for result in results] == ["mine topics", "mine grad-cam"]
     assert results[0].about.data["rows"] == 6  # without those of --fit
     assert len(results[0].failed) < 6
 
@@ -102,14 +102,23 @@ def test_network_that_is_no_working_classifier(coverage, birds, own_networks, ne
         ("--layer layer1 --fit x", "--fit x: needs a --method"),
         ("--layer layer1 --fit-limit 3", "--fit-limit 3: needs a --method"),
         ("--layer layer1 --explained-layer x", "--explained-layer x: needs a --method"),
-        ("--layer layer1 --seed 3", "--seed 3: needs --method topics or prototypes"),
+        ("--layer layer1 --seed 3", "--seed 3: needs --method topics, prototypes, rise, captum:CLASS"),
+        ("--method occlusion --seed 3", "--seed 3: needs --method topics, prototypes, rise, captum:CLASS or"),
         ("--method vebi --epochs 3", "--epochs 3: needs --method prototypes"),
         ("--method vebi --fit nowhere", "--fit nowhere: "),
         ("--method vebi --rows 0:5", "none shows `002.Laysan_Albatross`; choose more images"),
         ("--method vebi --missing fail", "--missing fail: needs result files"),
         ("--method vebi --proportions 0.1,half", "--proportions 0.1,half: expected numbers"),
         ("--method vebi --threshold 1", "--threshold"),
-        ("--method sage", "'sage' is not one of"),
+        ("--method sage", "--method sage: expected all, vebi, topics, prototypes, grad-cam, rise, "),
+        ("--method vebi,bound=3", "`vebi` takes no option `bound`; give --bound beside it"),
+        ("--method vebi,n=3", "--method vebi,n=3: `vebi` takes no option `n`; omit it"),
+        ("--method rise,masks=2,masks=3", "--method rise,masks=2,masks=3: an option is given twice"),
+        ("--method rise,mask=2", "expected one of the options masks, cells, share, got mask; did"),
+        ("--method rise,masks=many", "expected masks a whole number of at least 1, got many"),
+        ("--method rise,share=2", "`share` must be above 0 and below 1, got 2"),
+        ("--method nowhere.py:explain", "expected a file of Python, there is no nowhere.py"),
+        ("--method grad-cam --explained-layer layer9", "`kinds`: layer `layer9` is not in the model"),
         ("--method vebi --model retinex", "--method: `retinex` is no network; give a classifier"),
     ],
 )

@@ -42,7 +42,7 @@ def test_every_parameter_but_the_sum_over_parts_is_tried() -> None:
         ({"fit": "parts"}, "`fit` parts: needs a `method`"),
         ({"method": ("vebi",), "topics": 3}, "`topics` 3: needs `method` topics"),
         ({"method": ("topics",), "bound": 3.0}, "`bound` 3.0: needs `method` vebi"),
-        ({"method": ("vebi",), "seed": 3}, "`seed` 3: needs `method` topics or prototypes"),
+        ({"method": ("vebi",), "seed": 3}, "`seed` 3: needs `method` topics, prototypes, rise, .* or file.*"),
     ],
 )
 def test_options_that_are_refused(given, message) -> None:

@@ -1,8 +1,12 @@
 """Parts and objects that are absent: their faces go, and all else stays."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
+from benchmarks.removal_noise import EXACT, LIGHT, PARTS, Removal, change, noise, render_removals
+from candlelight.generators import load_recipe, make_plan, render
 from candlelight.loaders.frame_folder import FrameFolder
 
 RECIPE = """
@@ -72,19 +76,53 @@ def test_masks_and_metadata_follow(frames):
 def test_all_else_is_equal_to_the_bit_and_what_was_behind_is_seen(frames):
     original, *removed = frames
     for other in removed:
-        masks = [
-            frame.layers["object"].astype(int) * 256 + frame.layers["part"] for frame in (original, other)
-        ]
-        differ = masks[0] != masks[1]
-        near = differ.copy()  # widened by two pixels
-        for dy in range(-2, 3):
-            for dx in range(-2, 3):
-                near |= np.roll(differ, (dy, dx), (0, 1))
-        assert 0.3 < (~near).mean() < 1
-        for name in ("albedo", "depth", "normal", "object", "part"):
-            assert np.array_equal(original.layers[name][~near], other.layers[name][~near]), name
+        elsewhere = Removal(original, other).elsewhere()
+        assert 0.3 < elsewhere.mean() < 1
+        for name in EXACT:
+            assert np.array_equal(original.layers[name][elsewhere], other.layers[name][elsewhere]), name
     # No hole: where the head hid the neck, the neck is seen, and elsewhere the floor.
     was_head = (original.layers["object"] == 2) & (original.layers["part"] == 2)
     behind = set(removed[0].layers["part"][was_head].tolist())
     assert 3 in behind
     assert 2 not in behind
+
+
+# ------------------------------------------------------------------------------------------- parts-removed
+
+
+def test_the_32_subsets_of_parts_are_32_frames_that_are_equal_elsewhere(tmp_path):
+    small = ["image.width=32", "image.height=32", "render.samples=1", "render.denoise=false"]
+    recipe = load_recipe("parts-removed", ["sets.original.grid=[]", "sets.original.draws=1", *small])
+    plan = make_plan(recipe).of_set("original", "removed")
+    assert not render(plan, tmp_path, workers=1).failed
+    folders = [FrameFolder(tmp_path, name) for name in ("original", "removed")]
+    frames = [folder.frame(i) for folder in folders for i in range(len(folder))]
+    assert len(frames) == len({frame.layers["image"].tobytes() for frame in frames}) == 32
+    for frame in frames:
+        creature = frame.metadata.objects[0]
+        absent = {slot for slot in PARTS if frame.metadata.factors[slot] == "absent"}
+        assert frame.metadata.intervention == dict.fromkeys(absent, "absent")
+        shown = {part.name.partition("_")[0] for part in creature.parts if part.area}
+        assert shown == {"body", *PARTS} - absent
+        assert {part.name.partition("_")[0] for part in creature.parts if part.material != "absent"} == shown
+        assert creature.corners == frames[0].metadata.objects[0].corners
+    for pair in combinations(frames, 2):
+        elsewhere = Removal(*pair).elsewhere()
+        for name in EXACT:
+            one, other = (frame.layers[name] for frame in pair)
+            assert np.array_equal(one[elsewhere], other[elsewhere]), name
+
+
+def test_elsewhere_light_differs_by_noise_that_falls_with_the_root_of_the_samples(tmp_path):
+    few, many, reference = (
+        render_removals(tmp_path / str(samples), samples, size=24, seeds=4) for samples in (4, 64, 1024)
+    )
+    for layer in LIGHT:
+        true = [np.mean([change(*pair, layer) for pair in pairs], axis=0) for pairs in reference]
+        measured = [
+            np.mean([noise(pairs, its, layer) for pairs, its in zip(found, true, strict=True)], axis=0)
+            for found in (few, many)
+        ]
+        for ratio in measured[0] / measured[1]:  # of one seed, and of two
+            assert 2.5 < ratio < 8  # 4 if noise falls as 1 / sqrt(samples)
+        assert measured[1][0] < measured[1][1]  # a pair of one seed shares noise

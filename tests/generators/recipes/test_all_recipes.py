@@ -31,7 +31,7 @@ SCANS = (
 )  # objects that are not shipped
 COUNT = 20
 # Recipes of many sets or many counterfactuals; their plans take longest.
-LIMITS = {"parts-recoloured": 4, "invariance": 8, "concepts-controls": 8}
+LIMITS = {"parts-recoloured": 4, "parts-removed": 2, "invariance": 8, "concepts-controls": 8}
 CHANGES = [
     "seed=18446744073709551616",
     "layers=[image, albedo]",

@@ -67,6 +67,7 @@ CASES = {
     "demo": ([], 12),
     "negatives": ([], 25),
     "parts": ([], 36),
+    "parts-removed": (["sets.original.draws=1"], 36),
 }
 
 

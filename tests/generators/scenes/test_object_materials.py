@@ -214,5 +214,7 @@ def test_attached_parts_are_absent_with_their_bearer_and_own_is_the_colour_of_a_
         "rgb",
     ]
     assert labels({"body": "own", "$which": "red"}, nothing, which="absent") == ["absent"] * 3 + ["rgb"]
+    none = {"first": "absent", "second": "absent"}  # which is no part, named twice
+    assert labels({"$first": "own", "$second": "own"}, nothing, **none) == ["absent"] * 4
     with refused("parts: `\\$which` is `body`, which is named already"):
         labels({"body": "own", "$which": "red"}, which="body")

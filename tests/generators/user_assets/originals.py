@@ -31,6 +31,16 @@ def shape(add, name, lift, **sizes):
     made.scale = (0.5, 0.5, 0.5)
 
 
+def doll(bearer):
+    """Add a cube whose part `hat` is attached to another, as a custom property of its material says."""
+    shape(bpy.ops.mesh.primitive_cube_add, "Doll", 1.0, size=2)
+    mesh = bpy.context.object.data
+    for name in ("head", "hat"):
+        mesh.materials.append(material(name, (0.5, 0.5, 0.5)))
+    mesh.materials["hat"]["attached_to"] = bearer
+    mesh.polygons[0].material_index = 1
+
+
 def material(name, color):
     made = bpy.data.materials.new(name)
     made.use_fake_user = True
@@ -92,6 +102,9 @@ def make_good(folder):
     shape(ops.primitive_torus_add, "Torus", 0.25, major_radius=1.0, minor_radius=0.25)
     save(folder / "objects", "torus")
     start()
+    doll("head")
+    save(folder / "objects", "doll")
+    start()
     material("Red", (0.8, 0.0866, 0.0804))
     save(folder / "materials", "red")
     for name, location in (("left", (5, -5, 7)), ("right", (-5, 5, 7))):
@@ -112,6 +125,9 @@ def make_bad(folder):
     start()
     shape(ops.primitive_cube_add, "Cube", 0.0, size=2)
     save(folder, "sunk")
+    start()
+    doll("neck")
+    save(folder, "loose")
     start()
     bpy.context.scene.collection.objects.link(bpy.data.objects.new("hollow", bpy.data.meshes.new("hollow")))
     save(folder, "hollow")

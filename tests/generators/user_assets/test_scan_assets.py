@@ -32,6 +32,7 @@ ONE = {"scene": "garden", "lights": "left", "object_type": "cube", "color": "red
 # The kind that each bad file is scanned as, and the message.
 BAD = {
     "hollow": ("objects", "hollow.blend: expected a mesh object with faces, got one without faces"),
+    "loose": ("objects", "loose.blend: part `hat` is attached to `neck`; expected one of hat, head"),
     "torn": ("objects", "torn.blend: cannot be read as a .blend file; replace it"),
     "both": ("materials", "both.blend: expected one block named `both` in materials, found "),
     "sun": ("lights", "sun.blend: expected an object that is a point light, got sun"),
@@ -104,13 +105,16 @@ def test_files_are_measured_as_they_are(scanned):
     parts = {part["name"]: part["color"] for part in library.facts("objects", "duck")["parts"]}
     assert list(parts) == list(expected)
     np.testing.assert_allclose(list(parts.values()), list(expected.values()), atol=1e-5)
+    gray = {"color": [0.5, 0.5, 0.5]}
+    doll = [{"name": "head", **gray}, {"name": "hat", **gray, "attached_to": "head"}]
+    assert library.facts("objects", "doll")["parts"] == doll
 
 
 @pytest.mark.blender
 def test_the_command_prints_the_labels(scanned):
     folder, output = scanned
     note = "\n  lights/right.blend: its nodes are left out; energy, radius, colour and location are used"
-    labels = ("cube, duck, torus", "red", f"left, right{note}", "harbour")
+    labels = ("cube, doll, duck, torus", "red", f"left, right{note}", "harbour")
     lines = [
         f"{folder / kind / 'manifest.json'}: {names}\n" for kind, names in zip(KINDS, labels, strict=True)
     ]
