@@ -146,11 +146,7 @@ def _measure(
 def compared_layers(
     predicted: PredictedLayers, batch: LayerBatch, options: Any
 ) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
-    """Bring predictions and truth to the size, alignment and axes in which they are scored.
-
-    Returns:
-        Neighbouring rows of the batch, their predictions, truths and weights of pixels.
-    """
+    """Yield neighbouring rows, their predictions, truths and weights in the size and alignment of scores."""
     every = [_scored(row, batch.layer) for row in predicted.rows]
     for rows in _alike(every):
         given, true, weights = _fitted(torch.stack(every[rows]), batch.truth[rows], batch.mask[rows], options)
