@@ -169,11 +169,13 @@ def show_results(
 
     for path in out:  # before printing, because the output pipe may be closed
         write_results(path, results, intervals)
-    # On a terminal alone: `click.echo` leaves the codes of bold out of files and pipes.
-    for line in lines or [
-        table(results, styled=True),
-        *(str(compare(results[0], other)) for other in results[1:]),
-    ]:
+    for line in (
+        lines
+        or [
+            table(results, styled=True),  # without a terminal `click.echo` takes the codes out
+            *(str(compare(results[0], other)) for other in results[1:]),
+        ]
+    ):
         click.echo(line)
     for note in notes_of(results):
         click.echo(f"note: {printable(note)}")

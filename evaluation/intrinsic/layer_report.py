@@ -18,7 +18,7 @@ from candlelight.evaluation.report.error_maps import ComparedRow, prediction_blo
 from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.tiles import linear_pixels, scale_for_page
 from candlelight.evaluation.run.evaluate import Run, on_device
-from candlelight.evaluation.run.result import MeanResult, competing
+from candlelight.evaluation.run.result import Result, competing
 from candlelight.loaders.looking.layer_pixels import Pixels, show_layer
 
 _TITLES = {"layer": "Errors of one layer", "normals": "Angles of normals", "depth": "Errors of depth"}
@@ -28,12 +28,6 @@ _HOW = (
     "divided by the 99th percentile of the truth. Pixels that are not scored are gray. Maps show the {}; all "
     "maps of an image have one scale, that of the bar below: from 0 to the largest 99th percentile of a map."
 )
-
-
-def layer_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
-    """Report the scores of one layer on the same data."""
-    metric = results[0].about.metric
-    return plain_section(metric, _TITLES[metric], results, pictures)
 
 
 def layer_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
@@ -89,4 +83,9 @@ def _tiles(layer: str, images: Sequence[_Values], mask: Bool[Tensor, "rows colum
     return [scale_for_page(tile, mask) for tile in tiles]
 
 
-LAYER_PAGE = Page(section=layer_section, pictures=layer_pictures)
+def _section(results: Sequence[Result], pictures: Sequence[Block]) -> Section:
+    metric = results[0].about.metric
+    return plain_section(metric, _TITLES[metric], results, pictures)
+
+
+LAYER_PAGE = Page(section=_section, pictures=layer_pictures)

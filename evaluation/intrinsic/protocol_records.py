@@ -93,19 +93,12 @@ class Preset(NamedTuple):
 
 
 class SureNumbers(NamedTuple):
-    """Numbers of a published table that agree with its protocol in all choices.
+    """Numbers of a published table that agree with its protocol in all choices."""
 
-    Attributes:
-        source: the table, in a few words.
-        methods: its rows; all if empty.
-        column: column of a result that is its second, with the factor from its unit.
-        data: layout, split, and number of rows or groups of the data.
-    """
-
-    source: str
-    methods: tuple[str, ...]
-    column: tuple[str, float]
-    data: tuple[str, str, int]
+    source: str  # of the table, in a few words
+    methods: tuple[str, ...]  # rows of the table; all if empty
+    column: tuple[str, float]  # of a result: that of the second of the table, and the factor from its unit
+    data: tuple[str, str, int]  # layout, split, and number of rows or groups
 
 
 @dataclass(frozen=True)
