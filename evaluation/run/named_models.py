@@ -76,15 +76,16 @@ def _identify(
     default_space: ColourSpace,
     missing: MissingResults | None,
 ) -> NamedModel:
-    if isinstance(model, NamedModel):
-        return replace(model, identity=replace(model.identity, name=name))
-    if isinstance(model, Predictions | Heatmaps):
+    files = model.model if isinstance(model, NamedModel) else model
+    if isinstance(files, Predictions | Heatmaps) and views:
         scored_ids = [name for view in views for name in view.ids]
         known_ids = frozenset[str]().union(*(view.known_ids for view in views))
         set_names = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
-        label = f"{model.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(model.folder)
-        if views:
-            match_ids(model.ids, scored_ids, known_ids, missing, label)
+        label = f"{files.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(files.folder)
+        match_ids(files.ids, scored_ids, known_ids, missing, label)
+    if isinstance(model, NamedModel):
+        return replace(model, identity=replace(model.identity, name=name))
+    if isinstance(model, Predictions | Heatmaps):
         identity = _files(name, model)
         held = replace(model, missing=missing) if isinstance(model, Predictions) else model
         return NamedModel(identity, held, "linear")

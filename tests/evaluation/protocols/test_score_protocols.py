@@ -79,10 +79,10 @@ class Found(NamedTuple):
     left_out: dict
 
 
-def every(views, models, names=()):
+def every(views, models, names=(), **options):
     """Score by several protocols: results by protocol and model, and the reasons of those that do not fit."""
     results, left_out = {}, {}
-    for key, result in evaluate("protocols", views, models, protocol=tuple(names)).items():
+    for key, result in evaluate("protocols", views, models, protocol=tuple(names), **options).items():
         protocol, _, model = key.partition(": ")
         results.setdefault(protocol, {})[model] = result
         for note in result.details.get("notes", ()):
@@ -236,6 +236,14 @@ def test_files_of_another_program(pair, together, tmp_path) -> None:
     assert found["mit-grosse"]["files"].columns["lmse"] == pytest.approx(expected)
     notes = found["arap-ordinal"]["files"].details["notes"]
     assert notes == ["files: 2 of 2 predictions had another size than their image and were resized"]
+    (tmp_path / f"{pair.ids[0]}.npz").rename(tmp_path / "elsewhere.npz")
+    with refused("1 of 2 results belong to no image of the data: `elsewhere`"):
+        every({"decompositions": pair}, {"files": open_predictions(tmp_path)}, ["mit-grosse"])
+    (tmp_path / "elsewhere.npz").unlink()
+    given = {"decompositions": pair}, {"files": open_predictions(tmp_path)}, ["mit-grosse", "sintel"]
+    with refused("expected a result for each of 2 images, 1 is missing: .* count it as failed"):
+        every(*given)
+    assert every(*given, missing="fail").results["mit-grosse"]["files"].failed == (pair.ids[0],)
 
 
 def test_prepared_rows_are_a_view(view) -> None:
