@@ -85,6 +85,8 @@ def saving_figures(folder: Path | None) -> Iterator[list[Path]]:
             folder.mkdir(parents=True, exist_ok=True)
         yield saved
     except OSError as error:
+        if folder is None:  # not of these figures
+            raise
         raise blame(f"{folder}: figures cannot be written", error, "give another folder") from None
     finally:
         _SAVED.reset(token)
