@@ -1,6 +1,8 @@
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -109,6 +111,29 @@ def literal(network: str, weights: dict[str, Tensor], images: tuple[Tensor, Tens
 
 def drawn(seed: int, *shape: int) -> Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("network", FEATURE_STACKS)
+def test_equals_the_package_of_the_authors(network, tmp_path, monkeypatch) -> None:
+    """Its own heads, and random weights of a backbone, which it takes from a stand-in for torchvision."""
+    backbone, _, weights = made_files(tmp_path, network)
+    features = FEATURE_STACKS[network].build()
+    own = {name.removeprefix("features."): one for name, one in weights.items() if name[:8] == "features"}
+    features.load_state_dict(own)
+    models = SimpleNamespace()
+    for name in ("alexnet", "vgg16", "squeezenet1_1"):
+        setattr(models, name, lambda pretrained: SimpleNamespace(features=features))
+    monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace(models=models))
+    package = pytest.importorskip("lpips")
+    monkeypatch.setattr(package.pretrained_networks, "tv", models)
+    theirs = package.LPIPS(net=network, pnet_rand=True, verbose=False)
+    heads = Path(package.__file__).parent / "weights" / "v0.1" / f"{network}.pth"
+    one, other = drawn(1, 2, 3, 64, 80), drawn(2, 2, 3, 64, 80)
+    with torch.no_grad():
+        expected = theirs(one, other, normalize=True).flatten()
+    found = load_lpips(network, backbone, heads)(one, other, torch.ones(2, 64, 80, dtype=torch.bool))
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_equals_a_restatement_with_functional_calls(loaded) -> None:
