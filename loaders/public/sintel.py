@@ -23,15 +23,16 @@ SOURCE = PublicSource(
 )
 _TRAIN = "alley_1 bamboo_1 bandage_1 cave_2 market_2 market_6 shaman_2 sleeping_1 temple_2".split()
 _TEST = "alley_2 bamboo_2 bandage_2 cave_4 market_5 mountain_1 shaman_3 sleeping_2 temple_3".split()
-SINTEL_SPLITS = {
+_FOLDS = {
     "train": tuple(_TRAIN),
     "test": tuple(_TEST),
     "train-nodefect": tuple(scene for scene in _TRAIN if scene != "bandage_1"),
     "test-nodefect": tuple(scene for scene in _TEST if scene != "shaman_3"),
 }
-SINTEL_SPLITS |= {
-    "folds": SINTEL_SPLITS["train"] + SINTEL_SPLITS["test"],
-    "folds-nodefect": SINTEL_SPLITS["train-nodefect"] + SINTEL_SPLITS["test-nodefect"],
+SINTEL_SPLITS = {
+    **_FOLDS,
+    "folds": _FOLDS["train"] + _FOLDS["test"],
+    "folds-nodefect": _FOLDS["train-nodefect"] + _FOLDS["test-nodefect"],
 }
 _Split = Literal["all", "train", "test", "train-nodefect", "test-nodefect", "folds", "folds-nodefect"]
 _RELEASED = {
