@@ -71,8 +71,11 @@ def _view(frames: ChosenRows[DecomposedImage], grids: Sequence[_Grid]) -> PaintL
     numbers = tuple(of.numbers[row] for row in shown)
     ids, groups = (tuple(some[row] for row in shown) for some in (of.ids, of.groups))
     scored = replace(frames, named=replace(of, numbers=numbers, ids=ids, groups=groups))
-    rows = name_items(frames.identity, grids)
-    return PaintLightGrids(rows, lambda number: _stack(frames, grids[number]), (scored,))
+    place = {row: number for number, row in enumerate(shown)}
+    own = [one._replace(rows=tuple(tuple(place[row] for row in rows) for rows in one.rows)) for one in grids]
+    return PaintLightGrids(
+        name_items(frames.identity, own), lambda number: _stack(scored, own[number]), (scored,)
+    )
 
 
 def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
