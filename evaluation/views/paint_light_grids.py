@@ -98,7 +98,10 @@ def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
     cells: dict[Any, dict[Any, int]] = {}
     for row, (unit, values) in enumerate(zip(named.groups, named.table.tolist(), strict=True)):
         key, *cell = (tuple(values[c] for c in some) for some in (rest, *columns.values()))
-        cells.setdefault((unit, key), {})[tuple(cell)] = row
+        if cells.setdefault((unit, key), {}).setdefault(tuple(cell), row) != row:
+            raise InputError(
+                f"{named.identity.name}: `{named.ids[row]}`: another image has this paint and light"
+            )
     units = [unit for unit, _ in cells]
     found = []
     for (unit, key), rows in cells.items():

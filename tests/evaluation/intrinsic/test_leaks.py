@@ -231,6 +231,21 @@ def test_frames_of_a_unit_form_a_grid(tmp_path):
     assert torch.equal(item.mask, torch.stack([(frame.reflectance > 0).all(0) for frame in frames]).all(0))
 
 
+def repeated(name, index, metadata):
+    """Leave a difference unsaid: frames of two steps have the factors of one."""
+    made = lit(name, index, metadata)
+    return made.model_copy(update={"factors": made.factors | {"step": "0"}})
+
+
+def test_two_images_of_a_paint_in_a_light_are_refused(tmp_path):
+    step = FactorInfo(name="step", kind="categorical", values=("0", "1"))
+    factors = step, *load_builders("loaders/conftest.py").GRID
+    layers = ("image", "radiance", "albedo", "shading")
+    write_frames(tmp_path, {"grid": {"factors": factors}}, layers, change=repeated)
+    with refused("demo: `grid-000006`: another image has this paint and light"):
+        open_data("grids", tmp_path)
+
+
 def moved(name, index, metadata):
     """Let the factor `color` move the camera too."""
     rows = tuple(tuple(float(place == index // 3 + 1) for place in range(row, row + 4)) for row in range(4))
