@@ -159,10 +159,9 @@ def compared_layers(
         given, mask = torch.stack(every[rows]), batch.mask[rows]
         if getattr(options, "axes", "opencv") == "opengl" and not predicted.control:
             given = given * given.new_tensor([1.0, -1.0, -1.0])[:, None, None]
-        whole = some = _fitted(given, batch.truth[rows], mask, options)
-        if part:
-            some = _fitted(given, batch.truth[rows], batch.parts[part][rows] & mask, options)
-        given, true, weights = some
+        inside = batch.parts[part][rows] & mask if part else mask
+        whole = _fitted(given, batch.truth[rows], mask, options)
+        given, true, weights = _fitted(given, batch.truth[rows], inside, options) if part else whole
         if hasattr(options, "align"):
             given = align(*whole, options.align, given).clamp(-LARGEST, LARGEST)
         yield rows, given, true, weights

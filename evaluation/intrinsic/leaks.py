@@ -158,8 +158,8 @@ def _decompose_grid(named: NamedModel, name: str, grids: _Grids, row: int, devic
     if isinstance(named.model, PlantedFault):
         none = torch.zeros(2, dtype=torch.bool, device=image.device)
         means = [layer[..., grids.mask[row]].mean((2, 3))[..., None, None, None] for layer in truth]
-        paint, light = (layer.maximum(DARKEST * mean) for layer, mean in zip(truth, means, strict=True))
-        return (*named.model(paint, light, name), none, none[0], none[0])
+        lit = [layer.maximum(DARKEST * mean) for layer, mean in zip(truth, means, strict=True)]
+        return (*named.model(lit[0], lit[1], name), none, none[0], none[0])
     surfaces, lights = (truth[0].flatten(0, 1) > 0).any(1), None
     if has_parameter(named.model, "lights"):
         lights = image[:, None].expand(-1, image.shape[1], *image.shape[1:]).flatten(0, 1)

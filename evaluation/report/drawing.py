@@ -160,7 +160,7 @@ def draw_bars(
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
     axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(names))
-    axes.set_xlim(0, None)
+    axes.set_xlim(min(0.0, float(np.nan_to_num(table).min())), None)
 
 
 def legend_columns(names: Sequence[str]) -> int:

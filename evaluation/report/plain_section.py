@@ -68,12 +68,13 @@ def _is_synthetic(settings: dict[str, object]) -> bool:
 def score_bars(results: Sequence[Result], score: str) -> PlotBlock:
     """Draw one score of each model as a bar, with its interval."""
     scores = [result.scores[score] for result in results]
-    table = np.array([[one.value] for one in scores])
+    table = np.array([[one.value if np.isfinite(one.value) else np.nan] for one in scores])
     ends = np.array([[(one.value - one.low, one.high - one.value)] for one in scores])
     with drawing(0.8 + 0.35 * len(results)) as figure:
         axes = figure.subplots()
         draw_bars(axes, table, (score,), np.nan_to_num(ends).clip(min=0))
-        label_rows(axes, [model_name(result) for result in results])
+        marks = [" ∞" if one.value == np.inf else "" for one in scores]
+        label_rows(axes, [f"{model_name(one)}{mark}" for one, mark in zip(results, marks, strict=True)])
         axes.set_xlabel(score)
         svg = to_svg(figure, score)
     values = ", ".join(f"{model_name(result)} {number(result.scores[score].value)}" for result in results)

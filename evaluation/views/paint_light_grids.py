@@ -71,8 +71,11 @@ def _view(frames: ChosenRows[DecomposedImage], grids: Sequence[_Grid]) -> PaintL
     numbers = tuple(of.numbers[row] for row in shown)
     ids, groups = (tuple(some[row] for row in shown) for some in (of.ids, of.groups))
     scored = replace(frames, named=replace(of, numbers=numbers, ids=ids, groups=groups))
-    rows = name_items(frames.identity, grids)
-    return PaintLightGrids(rows, lambda number: _stack(frames, grids[number]), (scored,))
+    place = {row: number for number, row in enumerate(shown)}
+    own = [one._replace(rows=tuple(tuple(place[row] for row in rows) for rows in one.rows)) for one in grids]
+    return PaintLightGrids(
+        name_items(frames.identity, own), lambda number: _stack(scored, own[number]), (scored,)
+    )
 
 
 def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
@@ -95,7 +98,10 @@ def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:
     cells: dict[Any, dict[Any, int]] = {}
     for row, (unit, values) in enumerate(zip(named.groups, named.table.tolist(), strict=True)):
         key, *cell = (tuple(values[c] for c in some) for some in (rest, *columns.values()))
-        cells.setdefault((unit, key), {})[tuple(cell)] = row
+        if cells.setdefault((unit, key), {}).setdefault(tuple(cell), row) != row:
+            raise InputError(
+                f"{named.identity.name}: `{named.ids[row]}`: another image has this paint and light"
+            )
     units = [unit for unit, _ in cells]
     found = []
     for (unit, key), rows in cells.items():

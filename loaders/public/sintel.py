@@ -29,7 +29,8 @@ _FOLDS = {
     "train-nodefect": tuple(scene for scene in _TRAIN if scene != "bandage_1"),
     "test-nodefect": tuple(scene for scene in _TEST if scene != "shaman_3"),
 }
-SINTEL_SPLITS = _FOLDS | {
+SINTEL_SPLITS = {
+    **_FOLDS,
     "folds": _FOLDS["train"] + _FOLDS["test"],
     "folds-nodefect": _FOLDS["train-nodefect"] + _FOLDS["test-nodefect"],
 }

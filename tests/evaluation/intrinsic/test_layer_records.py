@@ -13,6 +13,7 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic.alignment import align, in_space, resize
 from candlelight.evaluation.intrinsic.layer_records import constant_layers
 from candlelight.evaluation.intrinsic.lpips import FEATURE_STACKS, open_lpips
+from candlelight.evaluation.report.plain_section import score_bars
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.model_outputs import LAYER_CHANNELS, MissingLayer
 from candlelight.evaluation.run.predictions import open_predictions
@@ -311,6 +312,13 @@ def test_an_id_without_a_file_of_the_layer_fails_if_the_caller_says_so(rows, tmp
     with refused(r"`row-1`: roughness: expected a file for each id, there is none; .* \(`missing` fail\)"):
         score("layer", rows("roughness"), files, layer="roughness")
     assert score("layer", rows("roughness"), files, layer="roughness", missing="fail").failed == ("row-1",)
+
+
+def test_bars_of_infinite_and_of_negative_scores(rows) -> None:
+    wrong = looked_up(albedo=lambda values: 20 * values)
+    found = evaluate("layer", rows("albedo"), {"perfect": looked_up(), "wrong": wrong})
+    plot = score_bars(list(found.values()), "psnr_albedo")
+    assert "perfect ∞, wrong -" in plot.alt
 
 
 def test_images_smaller_than_a_window_have_no_ssim(rows) -> None:

@@ -226,6 +226,21 @@ def test_frames_of_a_unit_form_a_grid(tmp_path):
     assert torch.equal(item.mask, torch.stack([(frame.reflectance > 0).all(0) for frame in frames]).all(0))
 
 
+def repeated(name, index, metadata):
+    """Leave a difference unsaid: frames of two steps have the factors of one."""
+    made = lit(name, index, metadata)
+    return made.model_copy(update={"factors": made.factors | {"step": "0"}})
+
+
+def test_two_images_of_a_paint_in_a_light_are_refused(tmp_path):
+    step = FactorInfo(name="step", kind="categorical", values=("0", "1"))
+    factors = step, *load_builders("loaders/conftest.py").GRID
+    layers = ("image", "radiance", "albedo", "shading")
+    write_frames(tmp_path, {"grid": {"factors": factors}}, layers, change=repeated)
+    with refused("demo: `grid-000006`: another image has this paint and light"):
+        open_data("grids", tmp_path)
+
+
 def moved(name, index, metadata):
     """Let the factor `color` move the camera too."""
     rows = tuple(tuple(float(place == index // 3 + 1) for place in range(row, row + 4)) for row in range(4))
@@ -260,21 +275,24 @@ def of_scene(name, index, metadata):
 
 def test_rows_and_the_limit_count_grids(tmp_path):
     scenes = FactorInfo(name="scene", kind="categorical", values=("one", "two", "three"))
+    factors = scenes, *load_builders("loaders/conftest.py").GRID[::-1]  # images of a paint are no neighbours
     layers = ("image", "radiance", "albedo", "shading")
-    write_frames(
-        tmp_path,
-        {"grid": {"factors": (scenes, *load_builders("loaders/conftest.py").GRID)}},
-        layers,
-        change=of_scene,
-    )
-    whole = open_data("grids", tmp_path)
+    write_frames(tmp_path, {"grid": {"factors": factors}}, layers, change=of_scene)
+    whole, frames = (open_data(kind, tmp_path) for kind in ("grids", "decompositions"))
+    rows = {name: row for row, name in enumerate(frames.ids)}
     assert whole.ids == ("one", "two", "three")
     for choice, ids in (({"limit": 2}, ("one", "two")), ({"rows": "2,0"}, ("three", "one"))):
         some = open_data("grids", tmp_path, **choice)
         assert some.ids == some.groups == ids
         assert some.views[0].ids == some[0].frames + some[1].frames  # of files, those of the grids alone
         assert some.views[0].known_ids == whole.views[0].known_ids
-        assert torch.equal(some[0].image, whole[whole.ids.index(ids[0])].image)
+        for item, scene in zip(some, ids, strict=True):
+            told = [frames.named.reader.metadata(rows[name]).factors for name in item.frames]
+            assert [(one["scene"], one["color"]) for one in told] == [
+                (scene, color) for color in ("red", "blue") for _ in range(3)
+            ]
+            for name, image in zip(item.frames, item.image.flatten(0, 1), strict=True):
+                assert torch.equal(image, frames[rows[name]].image)
     with refused("rows: expected each at most once, from 0 to 2 of .*, got row 3 of 3"):
         open_data("grids", tmp_path, rows="0:6")
 
