@@ -123,7 +123,7 @@ REMOVED = [
     "{beak: absent, crest: absent, wings: absent, tail: absent, feet: absent}]",
     "sets.cleared.counterfactual.do=[{distractor_1: absent}]",
     "sets.recoloured.counterfactual.do=[{wings_colour: css:magenta}]",
-    "sets.scenes.counterfactual.do=[{scene: garden}]",
+    "sets.scenes.counterfactual.do=[{scene: city square}]",
 ]
 REMOVED_SETS = ("original", "removed", "cleared", "recoloured", "scenes")
 ONE_FISH = ["sets.fish.draws=1", *fixed("fish", **{"class": "carp"})]
@@ -172,7 +172,7 @@ GRIDS = {
         None,
         REMOVED,
         [(image_set, {"class": name}) for name in ("beta", "zeta", "eta") for image_set in REMOVED_SETS],
-        {**{image_set: image_set for image_set in REMOVED_SETS}, "original": "{class}"},
+        {**{name: name for name in REMOVED_SETS}, "original": "{class}"},
     ),
     "relit": Grid("relit", (128, 128), 5, shown=RELIT),
     "sequences": Grid("sequences", (96, 96), 8, 2, shown=[(name, {}) for name in SEQUENCES]),

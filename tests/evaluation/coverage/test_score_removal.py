@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.coverage import explained_images
+from candlelight.evaluation.coverage import explained_images, score_removal
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explainers import Explainer
 from candlelight.evaluation.coverage.score_removal import BETTER
@@ -86,6 +86,11 @@ def item(label, row=0, subsets=None):
 LABELS = [0, 1, 2, 3]
 
 
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    monkeypatch.setattr(score_removal, "_STEPS", 2)
+
+
 @pytest.fixture
 def view(memory_view):
     return memory_view([item(label, row) for row, label in enumerate(LABELS)])
@@ -142,6 +147,25 @@ def test_each_ideal_reaches_its_best_value_on_an_additive_classifier(view):
     assert results["sufficient set"].scores["preservation"].value == 1
     assert results["true effects"].details["accuracy_by_absent"][0] == [0, 1.0]
     assert results["true effects"].details["light"] == pytest.approx(0, abs=1e-9)
+
+
+def test_effects_are_falls_of_the_logit_of_the_predicted_class(view):
+    slots = {one["slot"]: one for one in check(view, reads_parts)["flat"].details["slots"]}
+    for slot in SLOTS:
+        falls = {"rendered": [], "recolouring": [], "gray": []}
+        for label, kinds in enumerate(CLASSES):
+            whole, gray = draw(kinds, shift=0.01 * label), draw(kinds, shift=0.01 * label)
+            gray[:, mask_of(slot)] = 0.5
+            shown = {
+                "rendered": draw(kinds, [slot], shift=0.01 * label),
+                "recolouring": draw(kinds, shift=0.01 * label, repaint=slot),
+                "gray": gray,
+            }
+            for name, image in shown.items():
+                before, after = reads_parts(torch.stack([whole, image]).double())
+                falls[name].append(float(before.max() - after[before.argmax()]))
+        for name, some in falls.items():
+            assert slots[slot][name] == pytest.approx(sum(some) / 4, abs=1e-4), (slot, name)
 
 
 def test_explanations_that_know_nothing_fail(view):

@@ -115,7 +115,7 @@ def test_the_32_subsets_of_parts_are_32_frames_that_are_equal_elsewhere(tmp_path
 
 def test_elsewhere_light_differs_by_noise_that_falls_with_the_root_of_the_samples(tmp_path):
     few, many, reference = (
-        render_removals(tmp_path / str(samples), samples, size=24, seeds=4) for samples in (4, 64, 1024)
+        render_removals(tmp_path / str(samples), samples, size=24, seeds=3) for samples in (4, 64, 512)
     )
     for layer in LIGHT:
         true = [np.mean([change(*pair, layer) for pair in pairs], axis=0) for pairs in reference]
@@ -123,6 +123,7 @@ def test_elsewhere_light_differs_by_noise_that_falls_with_the_root_of_the_sample
             np.mean([noise(pairs, its, layer) for pairs, its in zip(found, true, strict=True)], axis=0)
             for found in (few, many)
         ]
-        for ratio in measured[0] / measured[1]:  # of one seed, and of two
-            assert 2.5 < ratio < 8  # 4 if noise falls as 1 / sqrt(samples)
-        assert measured[1][0] < measured[1][1]  # a pair of one seed shares noise
+        (few_one, few_two), (many_one, many_two) = measured  # of changes with one seed, and with two
+        assert 2.5 < few_one / many_one < 8  # 4 if noise falls as 1 / sqrt(samples)
+        assert layer != "radiance" or 2.5 < few_two / many_two < 8  # outliers dominate that of shading
+        assert 3 * many_one < many_two

@@ -130,7 +130,7 @@ def test_training_sets_differ_in_what_is_absent(plan):
     }
     for part in SLOTS:
         assert absent["whole"][part] == 0
-        assert absent["train"][part] == pytest.approx(0.3, abs=0.1)
+        assert absent["train"][part] == pytest.approx(0.4, abs=0.1)
     for part in DISTRACTORS:
         assert absent["whole"][part] == pytest.approx(0.5, abs=0.1)
         assert absent["train"][part] == pytest.approx(0.5, abs=0.1)
