@@ -358,10 +358,20 @@ def explained_networks(
         values = fitted.source.label and data.view.factor_values(fitted.source.label)
         labels = [classes.index(one) for one in values or () if one in classes]
         labels = labels if values and len(labels) == len(values) else None
+    elif labels is not None:
+        labels = _checked_labels(labels, len(data.view))
     networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in methods}
     if lacking := [name for name, one in networks.items() if one is None]:
         raise InputError(f"`classifiers` must name the network of each method, got none for `{min(lacking)}`")
     return methods, networks, labels
+
+
+def _checked_labels(labels: Sequence[int], count: int) -> list[int]:
+    numbers = np.asarray(labels)
+    if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
+        got = f"{numbers.dtype} {list(numbers.shape)}"
+        raise InputError(f"`labels`: expected the number of a class for each of {count} images, got {got}")
+    return [*map(int, numbers)]
 
 
 def _class_numbers(name: str, classes: Sequence[str], label: str, view: Factors) -> list[int]:

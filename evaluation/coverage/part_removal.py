@@ -379,15 +379,13 @@ def target_sensitivity(importance: Float64[Tensor, "2 parts"], shared: SharedPar
         shared: the classes and their parts.
 
     Returns:
-        0, 0.5 or 1; nan if an importance is not finite.
+        0, 0.5 or 1. An importance that is not finite points at nothing.
 
     Example:
         >>> shared = SharedParts((1, 2), ((0,), (1,)))
         >>> target_sensitivity(torch.tensor([[0.9, 0.0], [0.2, 0.0]]).double(), shared)
         0.5
     """
-    if not bool(importance.isfinite().all()):
-        return math.nan
     own = [importance[:, list(parts)].sum(1) for parts in shared.parts]
     return (float(own[0][0] > own[0][1]) + float(own[1][1] > own[1][0])) / 2
 
@@ -459,12 +457,17 @@ def map_change(
 
     The largest one over small changes of the image is the maximal sensitivity of Yeh et al. (2019, eq. 3).
 
+    Returns:
+        Changes of at least 0; 1 for a map that is not finite, nan if ``before`` is 0 everywhere.
+
     Example:
         >>> map_change(torch.tensor([[3.0, 4.0]]), torch.tensor([[[3.0, 4.0]], [[3.0, -1.0]]]))
         tensor([0., 1.], dtype=torch.float64)
     """
-    change = (after.double() - before.double()).flatten(1).norm(dim=1)
-    return change / before.double().norm()
+    lost = ~after.flatten(1).isfinite().all(1)
+    change = (after.masked_fill(lost[:, None, None], 0).double() - before.double()).flatten(1).norm(dim=1)
+    length = before.double().norm()
+    return change / length.where(length > 0, torch.nan)
 
 
 def paint_parts(

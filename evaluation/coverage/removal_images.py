@@ -67,7 +67,8 @@ def sort_changes(
     Raises:
         InputError: no part that has pixels is taken away alone, or a part only together with others.
     """
-    shown = {name for name, mask in item.masks.items() if bool(mask.any())} - {BACKGROUND_REGION}
+    named = {name: resize_mask(mask, size) for name, mask in item.masks.items()}
+    shown = {name for name, mask in named.items() if bool(mask.any())} - {BACKGROUND_REGION}
     removed = [one for one in item.changes if {*one.regions.values()} == {"removed"}]
     sets = {frozenset(one.regions): one for one in reversed(removed) if one.regions.keys() <= shown}
     parts = tuple(sorted({part for one in sets for part in one}))
@@ -96,13 +97,12 @@ def sort_changes(
     def images(some: Sequence[RegionChange]) -> Linear:
         return linear([one.image for one in some])
 
-    masks = torch.stack([*(item.masks[part] for part in parts), *(one.objects for one in objects)])
-    masks = torch.stack([resize_mask(mask, size) for mask in masks])
+    masks = [*(named[part] for part in parts), *(resize_mask(one.objects, size) for one in objects)]
     return RemovalImages(
         parts,
         tuple(_slot(part, alone[part]) for part in parts),
-        _widened(masks, widen),
-        torch.stack([resize_mask(item.masks[name], size) for name in shown]).any(0),
+        _widened(torch.stack(masks), widen),
+        torch.stack([named[name] for name in shown]).any(0),
         torch.tensor(present, device=item.image.device),
         linear([item.image, *(sets[one].image for one in order)]),
         images(objects),
@@ -216,8 +216,10 @@ def measure_truth(
         keep: returns the logits that its argument computes, or earlier ones.
 
     Raises:
-        InputError: the classifier gives no logits.
+        InputError: the classifier gives no logits, or the batch size is below 1.
     """
+    if batch_size < 1:
+        raise InputError(f"`batch_size` must be at least 1, got {batch_size}")
 
     def compute() -> Step:
         image = encode(images.sets[:1])

@@ -67,7 +67,7 @@ from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import Step, batch_key, model_key
 from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, encode
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 
 _PLACES = 4  # of each axis, to which maps are moved
@@ -110,7 +110,7 @@ class KnownImage:
         slots: factor that takes each part away; see `RemovalImages`.
         painted: see `RemovalImages`.
         truth: outputs of the classifier.
-        key: identifies the image among finished steps, beside the key of a model.
+        key: identifies the image and the classifier among finished steps; None if they cannot be hashed.
         sufficient: minimal sets of parts of the predicted class.
         shared: two classes that share parts with the image; None without such classes.
     """
@@ -121,7 +121,7 @@ class KnownImage:
     slots: tuple[str, ...]
     painted: tuple[int, ...]
     truth: TrueEffects
-    key: Mapping[str, Any]
+    key: Mapping[str, Any] | None
     sufficient: Sequence[frozenset[int]] = ()
     shared: SharedParts | None = None
 
@@ -161,24 +161,24 @@ def explain_targets(named: NamedModel, row: KnownImage, images: RemovalImages) -
     same for all classes.
 
     Returns:
-        Maps at the size of the image; nan for a map that is not finite, or that the method cannot give.
+        Maps at the size of the image; nan for a map that is not finite. The maps of a control that knows the
+        effects end before the nearby images, and a file has the map of the image alone.
     """
     linear, targets = row.asked(images)
     model, size = named.model, linear.shape[2:]
     if isinstance(model, PaintedControl):
-        count = len(targets) - len(images.nearby)  # the effects in other light are not known
-        maps = model(images, row.truth, targets[:count])
-        return torch.cat([maps, maps.new_full((len(targets) - count, *size), torch.nan)])
+        return model(images, row.truth, targets[: len(targets) - len(images.nearby)])
     if explainer := attribution_of(model):
         maps = explainer.explain(encode(linear), targets)
         failed = maps.isnan().flatten(1).any(1)
     else:
-        files, nearby = isinstance(model, Heatmaps), len(images.nearby)
-        shown = linear[:1] if files else torch.cat([linear[:1], images.nearby])
+        nearby = len(images.nearby)
+        shown, order = torch.cat([linear[:1], images.nearby]), [0] * (len(targets) - nearby)
+        order += range(1, 1 + nearby)
+        if isinstance(model, Heatmaps):
+            shown, order = linear[:1], [0]
         merged = merge_explanation(explain_images(named, [row.id] * len(shown), shown), 1)
-        order = [0] * (len(targets) - nearby) + ([0] * nearby if files else [*range(1, 1 + nearby)])
         maps, failed = merged.heatmap[order], (merged.members < 0).all(1)[order]
-        failed[1:] |= files  # they tell neither of other classes nor of other light
     resized = resize_heatmap(maps.nan_to_num(0), *size)
     return resized.masked_fill(failed[:, None, None], torch.nan)
 
@@ -191,7 +191,7 @@ def measure_explanation(
     Args:
         row: the image.
         images: its pixels.
-        maps: maps of the classes and images of `KnownImage.asked`.
+        maps: maps of the classes and images of `KnownImage.asked`, or the first of them.
         options: how the importance of a part is read.
     """
     truth, target, parts = row.truth, row.target, len(images.parts)
@@ -211,11 +211,11 @@ def measure_explanation(
         columns[f"{name}_above_areas"] = float(own - by_area)
         columns[f"{name}_above_moved"] = float(own - elsewhere.mean())
     columns["infidelity"] = removal_infidelity(truth.rendered, of_image, target)
-    nearby = len(images.nearby)
-    others = importance[1 : len(maps) - nearby, :parts]
-    columns["target_sensitivity"] = target_sensitivity(others, row.shared) if row.shared else math.nan
-    changes = map_change(maps[0], maps[len(maps) - nearby :])
-    columns["max_sensitivity"] = float(changes.max()) if nearby else math.nan
+    last = 3 if row.shared else 1
+    others, nearby = importance[1:last, :parts], maps[last:]
+    known = row.shared if len(others) else None
+    columns["target_sensitivity"] = target_sensitivity(others, known) if known else math.nan
+    columns["max_sensitivity"] = float(map_change(maps[0], nearby).max()) if len(nearby) else math.nan
     curves = {name: part_curves(getattr(truth, name), of_image, target) for name in GAMES}
     for name, curve in curves.items():
         areas = curve_area(torch.stack(curve)).tolist()
@@ -286,7 +286,10 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
             mine = {name: one for name, one in methods.items() if users[name] == user}
             (classifier,) = identify_models({user: networks[user]}, [], "srgb", None).values()
             before = fitted.source.name if fitted else user if len(mine) < len(methods) else ""
-            part = replace(own, models=mine | _controls(before))
+            controls = _controls(before)
+            if taken := sorted(controls.keys() & mine.keys()):
+                raise InputError(f"a control has the name `{taken[0]}`; give the explanation another name")
+            part = replace(own, models=mine | controls)
             known = _read_truth(part, classifier, labels)
             found = _measure(part, known, classifier)
             facts = _describe(known, labels, part.data.groups, fitted.source.name if fitted else user)
@@ -308,19 +311,26 @@ def _read_truth(
 ) -> list[KnownImage]:
     """Measure the true effects of all images."""
     options = run.options
-    seen = {"metric": "removal", "size": options.size, "nearby": options.nearby}
+    seen = {"metric": "removal", **{one: getattr(options, one) for one in ("size", "nearby", "widen")}}
     key = model_key(classifier, run.device, **seen)
     found, parts_of = [], defaultdict[int, set[str]](set)
     for batch in read_batches(
         run.data, 1, lambda item: check_srgb_image(item.image), run.fingerprint, "remove parts"
     ):
         (place,), (name,) = batch.rows, batch.ids
-        images, read = open_images(run, place), batch_key({}, batch, run.fingerprint)
-        step = None if key is None or read is None else {**key, **read}
+        images, step = open_images(run, place), batch_key(key, batch, run.fingerprint)
         truth = measure_truth(classifier, images, run.batch_size, partial(run.steps.get_or_compute, step))
-        found.append(KnownImage(place, name, images.parts, images.slots, images.painted, truth, read or {}))
+        found.append(KnownImage(place, name, images.parts, images.slots, images.painted, truth, step))
         if labels is not None:
             parts_of[labels[place]].update(images.parts)
+    classes = found[0].truth.rendered.logits.shape[1]
+    if unknown := [label for label in parts_of if label >= classes]:
+        name = classifier.identity.name
+        raise InputError(f"`{name}` has {classes} classes, but an image is of class number {unknown[0]}")
+    if options.nearby != RemovalOptions.nearby and not any(len(row.truth.nearby) for row in found):
+        raise InputError(
+            f"{argument('nearby')} {options.nearby}: no counterfactual changes this factor alone"
+        )
     return [_with_classes(row, parts_of) for row in found]
 
 
@@ -328,7 +338,7 @@ def _with_classes(row: KnownImage, parts_of: Mapping[int, set[str]]) -> KnownIma
     """Add what is known of an image once the parts of all classes are known."""
     rest = [parts for label, parts in parts_of.items() if label != row.target]
     own = parts_of.get(row.target, set())
-    minimal = [one for one in minimal_sets(own, rest) if one <= {*row.parts}]
+    minimal = [one for one in minimal_sets(own, rest) if rest and one <= {*row.parts}]
     numbered = [parts_of.get(label, set()) for label in range(row.truth.rendered.logits.shape[1])]
     return replace(
         row,
@@ -361,9 +371,9 @@ def _measure(
     for row in progress_bar(known, desc="explain", unit="image"):
         images = open_images(run, row.place)
         for name, named in run.models.items():
-            facts = {**row.key, "asked": row.asked(images)[1].tolist(), "size": run.options.size}
+            facts = {"truth": row.key, "asked": row.asked(images)[1].tolist()}
             key, make = keys[name], partial(_maps, named, row, images, classifier)
-            step = run.steps.get_or_compute(None if key is None else {**key, **facts}, make, run.device)
+            step = run.steps.get_or_compute({**key, **facts} if key and row.key else None, make, run.device)
             numbers = measure_explanation(row, images, step["maps"], run.options)
             numbers.columns.update(zip(USUAL, step["usual"].tolist(), strict=True))
             found[name].append(numbers)
@@ -374,6 +384,12 @@ def _maps(named: NamedModel, row: KnownImage, images: RemovalImages, classifier:
     """Explain an image, and compute the usual scores of the map of the predicted class."""
     maps = explain_targets(named, row, images)
     image, target = images.sets[:1], torch.tensor([row.target], device=maps.device)
+    logits, before = classifier_logits(classifier, image).cpu(), row.truth.rendered.logits[:1]
+    if not torch.allclose(logits, before, 1e-3, 1e-3, equal_nan=True):
+        raise InputError(
+            f"`{named.identity.name}`: after it explained an image, the classifier gives other logits; "
+            "restore its weights, and remove hooks"
+        )
 
     def classify(some: Tensor) -> Tensor:
         return classifier_logits(classifier, decode(some)).softmax(1)
@@ -474,11 +490,17 @@ def _slots(known: Sequence[KnownImage], numbers: Sequence[ExplainedParts]) -> li
     return [{"slot": slot, **dict(zip(names, some, strict=True))} for slot, some in means.items()]
 
 
+def _classes(logits: Float64[Tensor, "images classes"]) -> Int[Tensor, " images"]:
+    """Return the predicted classes; -1 where logits are not finite."""
+    return logits.argmax(1).masked_fill(~logits.isfinite().all(1), -1)
+
+
 def _describe(
     known: Sequence[KnownImage], labels: Sequence[int] | None, groups: Sequence[str], user: str
 ) -> dict[str, Any]:
     """Describe a classifier: its accuracy by number of absent parts, and what its effects are made of."""
-    facts: dict[str, Any] = {"network": describe_network(user, [row.target for row in known], labels, groups)}
+    predicted = [int(_classes(row.truth.rendered.logits[:1])[0]) for row in known]
+    facts: dict[str, Any] = {"network": describe_network(user, predicted, labels, groups)}
     shares: dict[str, list[float]] = {"light": [], "interaction": [], "background_independence": []}
     for row in known:
         truth, target = row.truth, row.target
@@ -497,14 +519,14 @@ def _describe(
     scenes: list[float] = []
     for row, label in zip(known, labels, strict=True):
         missing = (~row.truth.rendered.present).sum(1).tolist()
-        for count, one in zip(missing, row.truth.rendered.logits.argmax(1).tolist(), strict=True):
+        for count, one in zip(missing, _classes(row.truth.rendered.logits).tolist(), strict=True):
             right.setdefault(count, []).append(float(one == label))
-        scenes += (row.truth.scenes.argmax(1) == label).double().tolist()
+        scenes += (_classes(row.truth.scenes) == label).double().tolist()
     accuracy = [[count, _mean(some)] for count, some in sorted(right.items())]
     chance = facts["network"]["chance"]
     facts |= {"accuracy_by_absent": accuracy, "accuracy_in_other_scenes": _mean(scenes)}
     whole, fewer = (one for _, one in accuracy[:2])
-    if chance is not None and whole - fewer > (whole - chance) / 2:
+    if chance is not None and whole > chance and fewer < (whole + chance) / 2:
         facts["notes"] = [
             f"accuracy falls from {whole:.3g} to {fewer:.3g} when one part is absent: the classifier seems "
             "never to have seen absent parts, so that effects are its surprise as much as the importance of "

@@ -3,18 +3,23 @@
 import functools
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from candlelight.evaluation.coverage import explained_images, score_removal
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explainers import Explainer
 from candlelight.evaluation.coverage.score_removal import BETTER
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.evaluate import evaluate
+from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.result_files import read_results
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, RegionChange
 from tests.command_line import run
 from tests.refusals import refused
@@ -218,6 +223,100 @@ def test_failed_maps_are_the_worst_and_dead_classifiers_undefined(view):
             assert score.value == worst, column
     dead = check(view, lambda images: reads_parts(images) * math.nan)
     assert all(math.isnan(score.value) for score in dead["flat"].scores.values())
+
+
+def spoilt(place):
+    """Explain by the image, but spoil one map: two other classes come first, then nearby images."""
+
+    def explain(images, targets):
+        maps = images.sum(1)
+        maps[place] = math.nan
+        return maps
+
+    return attribution(explain)
+
+
+def test_maps_of_other_classes_and_nearby_images_may_fail_alone(view):
+    results = check(view, reads_parts, {"other": spoilt(1), "nearby": spoilt(-1), "none": spoilt([])})
+    whole, sensitivity = means(results, "single_deletion"), means(results, "target_sensitivity")
+    assert whole["other"] == whole["nearby"] == whole["none"]
+    assert sensitivity["other"] == 0
+    assert means(results, "max_sensitivity")["nearby"] == 1
+
+
+def test_a_map_of_zeros_has_no_relative_change(view):
+    first = attribution(
+        lambda images, targets: images.sum(1) * (torch.arange(len(images)) > 0)[:, None, None]
+    )
+    assert math.isnan(check(view, reads_parts, {"first": first})["first"].scores["max_sensitivity"].value)
+
+
+def test_outputs_that_are_not_finite_are_no_class(view):
+    details = check(view, lambda images: reads_parts(images) * math.nan)["flat"].details
+    assert details["network"]["accuracy"][0] == 0
+    assert {value for _, value in details["accuracy_by_absent"]} == {0}
+    assert "notes" not in details  # nothing falls
+
+
+def test_images_of_one_class_leave_open_which_parts_tell_it(memory_view):
+    results = check(memory_view([item(0, 0), item(0, 1)]), reads_parts, labels=[0, 0])
+    assert math.isnan(results["true effects"].scores["controlled"].value)
+
+
+def test_parts_without_pixels_after_resizing_count_as_hidden(memory_view):
+    one = item(0)
+    dot = torch.zeros(SIZE, SIZE, dtype=torch.bool)
+    dot[2, 2] = True
+    view = memory_view([replace(one, masks={**one.masks, "beak_a": dot})])
+    results = check(view, lambda images: reads_parts(images.repeat_interleave(2, 2).repeat_interleave(2, 3)),
+                    labels=[0], size=(SIZE // 2, SIZE // 2))  # fmt: skip
+    assert [one["slot"] for one in results["flat"].details["slots"]] == ["crest", "tail"]
+
+
+def leaves_a_hook(network):
+    return lambda images, targets: network.register_forward_hook(lambda *all: -all[2]) and images.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("expected the number of a class for each of 4 images", {"labels": [0, 1]}),
+        ("expected the number of a class for each of 4 images", {"labels": list(CLASSES)}),
+        ("has 4 classes, but an image is of class number 4", {"labels": [0, 1, 2, 4]}),
+        ("a control has the name `noise`", {"methods": {"noise": attribution(constant_image)}}),
+        ("no counterfactual changes this factor alone", {"nearby": "lihgt"}),
+        ("`batch_size` must be at least 1", {"batch_size": 0}),
+    ],
+)
+def test_wrong_arguments_are_one_line(view, text, options):
+    with refused(text):
+        check(view, reads_parts, **options)
+
+
+def test_a_method_that_changes_the_classifier_is_refused(view):
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with refused("the classifier gives other logits"):
+        check(view, network, {"hook": attribution(leaves_a_hook(network))}, [0, 0, 0, 0])
+
+
+def test_finished_steps_depend_on_the_classifier_and_on_all_options(view, tmp_path):
+    def classifier(weight):
+        network = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 4, bias=False))
+        nn.init.normal_(network[2].weight, generator=torch.Generator().manual_seed(weight))
+        sha256 = weights_sha256(network)
+        return NamedModel(ModelIdentity("net", "file", sha256=sha256), network, "srgb")
+
+    method = Explainer("mine", lambda images, targets: images.sum(1))
+
+    def numbers(steps, weight, **options):
+        named = classifier(weight)
+        maps = NamedModel(ModelIdentity("mine", "file", sha256="0"), method, "srgb")
+        found = check(view, named, {"mine": maps}, steps=steps, **options)
+        return found["mine"].columns, found["mine"].details
+
+    for weight, options in ((1, {}), (2, {}), (2, {"widen": 2}), (2, {"nearby": "scene"})):
+        kept = numbers(FinishedSteps(tmp_path / "a.partial"), weight, **options)
+        assert repr(kept) == repr(numbers(FinishedSteps(), weight, **options))
 
 
 def test_fewer_sets_leave_checks_undefined_and_estimate_shapley_values(memory_view):
