@@ -326,3 +326,20 @@ def test_materials_of_interiorverse_are_scored(own_data, tmp_path, made, layer, 
     found, control = read_results(tmp_path / "result.json")
     assert (found.score, found.scores[f"ssim_{layer}"].value) == (0, 1)
     assert control.score > 0.2
+
+
+@pytest.mark.parametrize("kind", ["npz", "exr"])
+@pytest.mark.parametrize(
+    "layout", ["mit", "arap", "hypersim", "sintel", "interiorverse", "stanford-orb", "midintrinsics"]
+)
+def test_the_layers_that_were_written_are_those_that_are_scored(own_data, tmp_path, layout, kind) -> None:
+    text, truth = own_data(layout)
+    files = write_predictions(tmp_path / "files", kind, truth)
+    split = "test" if layout in ("hypersim", "interiorverse") else "all"
+    for layer in ("albedo", "shading")[: 1 if layout in ("interiorverse", "stanford-orb") else 2]:
+        words = ("--layer", layer, "--split", split, "--resize", "20", *files)
+        run("evaluate", "layer", text, *words, "--out", tmp_path / f"{layer}.json")
+        found, control = read_results(tmp_path / f"{layer}.json")
+        assert found.failed == ()
+        assert found.scores[f"mae_{layer}"].value < 1e-6 < control.scores[f"mae_{layer}"].value
+        assert found.scores[f"ssim_{layer}"].value > 1 - 1e-6
