@@ -18,6 +18,7 @@ from candlelight.evaluation.catalogue.training_options import IntrinsicTraining,
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.run.evaluate import on_device
 from candlelight.evaluation.run.named_models import Decomposition
 from candlelight.evaluation.training.loop import (
     Losses,
@@ -112,8 +113,7 @@ class TrainingBatch:
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """Copy the batch to a device."""
-        others = None if self.others is None else self.others.to(device)
-        return TrainingBatch(self.truth.to(device), self.scenes.to(device), others)
+        return on_device(self, str(device))
 
 
 class TrainingRows:
