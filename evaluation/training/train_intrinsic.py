@@ -328,7 +328,7 @@ class _Decomposition(Task[TrainingBatch]):
             return {}
         found, size = [], self._data.how.batch_size
         for start in range(0, len(self._held_out), size):
-            truth = self._data.reader.read(self._held_out[start : start + size]).to(self.device)
+            truth = on_device(self._data.reader.read(self._held_out[start : start + size]), str(self.device))
             reflectance, shading = self.network(truth.image)
             predicted = Decomposition(reflectance, shading, truth.mask.new_zeros(len(truth.image)))
             found.append(decomposition_errors(predicted, truth)["lmse"].double())
