@@ -44,10 +44,6 @@ class GroundTruth:
         lights, known = (None if x is None else change(x) for x in (self.lights, self.shading_known))
         return GroundTruth(**layers, lights=lights, shading_known=known)
 
-    def to(self, device: torch.device) -> "GroundTruth":
-        """Copy the batch to a device."""
-        return self.map(lambda values: values.to(device))
-
 
 def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
     """Stack items of a view, whose images have one size, into a batch.

@@ -342,11 +342,13 @@ def _look_up(
             continue
         read = named.model.read(name, layers)
         given = {layer: values[None].to(image.device) for layer, values in read.items()}
+        inside = None if mask is None else mask[row : row + 1]
         if fit:
             where = f"{named.model.folder}: `{name}`"
             resized[row] = any(layer.shape[2:] != image.shape[2:] for layer in given.values())
+            lost = checked_layers(given, one, where, inside, tuple(given), any_size=True)[1]
             given = {layer: _fit(values, image.shape[2:], where) for layer, values in given.items()}
-        inside = None if mask is None else mask[row : row + 1]
+            given = {layer: values.masked_fill(lost, torch.nan) for layer, values in given.items()}
         try:
             found.append(check(given, one, f"{named.identity.name}: {name}", inside))
         except MissingLayer:
@@ -362,7 +364,10 @@ def _fit(layer: Float[Tensor, "1 channels height width"], size: Sequence[int], w
     if layer.shape[2:] == tuple(size):
         return layer
     check_proportions(layer.shape[2:], size, where)
-    return interpolate(layer, tuple(size), mode="bilinear", antialias=True, align_corners=False)
+    finite = layer.isfinite().all(1, keepdim=True)  # of the others, such as outside a mask, nothing is read
+    kept = torch.cat([layer.masked_fill(~finite, 0), finite.to(layer)], 1)
+    made = interpolate(kept, tuple(size), mode="bilinear", antialias=True, align_corners=False)
+    return made[:, :-1] / made[:, -1:]
 
 
 def check_proportions(given: Sequence[int], size: Sequence[int], where: str) -> None:

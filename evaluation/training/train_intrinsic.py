@@ -18,6 +18,7 @@ from candlelight.evaluation.catalogue.training_options import IntrinsicTraining,
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.run.evaluate import on_device
 from candlelight.evaluation.run.named_models import Decomposition
 from candlelight.evaluation.training.loop import (
     Losses,
@@ -112,8 +113,7 @@ class TrainingBatch:
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """Copy the batch to a device."""
-        others = None if self.others is None else self.others.to(device)
-        return TrainingBatch(self.truth.to(device), self.scenes.to(device), others)
+        return on_device(self, str(device))
 
 
 class TrainingRows:
@@ -328,7 +328,7 @@ class _Decomposition(Task[TrainingBatch]):
             return {}
         found, size = [], self._data.how.batch_size
         for start in range(0, len(self._held_out), size):
-            truth = self._data.reader.read(self._held_out[start : start + size]).to(self.device)
+            truth = on_device(self._data.reader.read(self._held_out[start : start + size]), str(self.device))
             reflectance, shading = self.network(truth.image)
             predicted = Decomposition(reflectance, shading, truth.mask.new_zeros(len(truth.image)))
             found.append(decomposition_errors(predicted, truth)["lmse"].double())

@@ -48,17 +48,18 @@ class _Grid(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PaintLightGrids(ChosenRows[PaintLightGrid]):
-    """A view of grids: `View` of `PaintLightGrid`; ``views`` holds the view of the single frames.
+    """A view of grids: `View` of `PaintLightGrid`; ``views`` holds their frames, and ``every`` all frames.
 
     Frames of one unit form a grid if they differ in nothing but factors that change the light alone and
     factors that change materials alone, as the metadata of two frames tell.
     """
 
     views: tuple[ChosenRows[DecomposedImage], ...]
+    every: ChosenRows[DecomposedImage]
 
     def chosen(self, request: Request) -> "PaintLightGrids":
         """Choose grids by ``rows`` and ``limit`` of a request, and of the frames those of the grids alone."""
-        return _view(self.views[0], [self.named.reader[number] for number in choose_rows(len(self), request)])
+        return _view(self.every, [self.named.reader[number] for number in choose_rows(len(self), request)])
 
 
 def _grids(named: FrameRows, read: Callable[[int], DecomposedImage], options: Any) -> PaintLightGrids:
@@ -71,11 +72,8 @@ def _view(frames: ChosenRows[DecomposedImage], grids: Sequence[_Grid]) -> PaintL
     numbers = tuple(of.numbers[row] for row in shown)
     ids, groups = (tuple(some[row] for row in shown) for some in (of.ids, of.groups))
     scored = replace(frames, named=replace(of, numbers=numbers, ids=ids, groups=groups))
-    place = {row: number for number, row in enumerate(shown)}
-    own = [one._replace(rows=tuple(tuple(place[row] for row in rows) for rows in one.rows)) for one in grids]
-    return PaintLightGrids(
-        name_items(frames.identity, own), lambda number: _stack(scored, own[number]), (scored,)
-    )
+    rows = name_items(frames.identity, grids)
+    return PaintLightGrids(rows, lambda number: _stack(frames, grids[number]), (scored,), frames)
 
 
 def _find_grids(named: FrameRows) -> tuple[_Grid, ...]:

@@ -246,6 +246,21 @@ def test_files_of_another_program(pair, together, tmp_path) -> None:
     assert every(*given, missing="fail").results["mit-grosse"]["files"].failed == (pair.ids[0],)
 
 
+def test_files_of_another_size_may_be_unknown_outside_the_mask_alone(memory_view, tmp_path) -> None:
+    """The mask ends between pixels of the files; a pixel in it that is no number fails the row."""
+    left = (torch.arange(32) < 16).expand(24, 32)
+    view = memory_view([replace(one, mask=left) for one in noise_of(0, 1)], explains="image")
+    for name in view.ids:
+        values = np.full((3, 12, 16), 0.5, np.float32)
+        values[..., 8:] = np.nan
+        values[..., 4, 2] = np.nan if name == view.ids[1] else 0.5
+        np.savez(tmp_path / f"{name}.npz", reflectance=values, shading=values)
+    found = evaluate("lmse", view, {"files": open_predictions(tmp_path)})["files"]
+    assert found.failed == (view.ids[1],)
+    flat = evaluate("lmse", view, {"flat": lambda image: (0 * image + 0.5, 0 * image + 0.5)})["flat"]
+    assert found.columns["lmse"][0] == pytest.approx(flat.columns["lmse"][0], rel=1e-6)
+
+
 def test_prepared_rows_are_a_view(view) -> None:
     rows = PreparedRows(view, ordinal_input)
     assert isinstance(rows, Decompositions)
