@@ -13,7 +13,7 @@ from candlelight.loaders.colour import linear_to_srgb
 
 SLOTS = ("beak", "crest", "wings", "tail", "feet")
 DISTRACTORS = ("distractor_1", "distractor_2", "distractor_3")
-SMALL = ["sets.original.draws=2", *(f"sets.{name}.draws=40" for name in ("whole", "train", "confounded"))]
+SMALL = ["sets.original.draws=1", *(f"sets.{name}.draws=40" for name in ("whole", "train", "confounded"))]
 
 
 @pytest.fixture(scope="module")
