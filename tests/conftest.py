@@ -9,24 +9,26 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
 
 # torch reads this on import. Small tensors gain nothing from a second thread, and on a busy machine, threads
 # that wait for each other take ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
-# Modules that annotate arrays are checked; with all modules, planning would take twice as long. Older
-# Pythons, which run a part of the tests again, have the functions as users do.
+# Modules that annotate arrays are checked; with all modules, planning would take twice as long. An int is
+# accepted as a float, as in PEP 484. jaxtyping's own pytest option is not used: with arguments for the
+# checker, it accepts only one package. Older Pythons, which run a part of the tests again, have the
+# functions as users do.
 if sys.version_info >= (3, 13):
-    from tests.annotations import check_annotations
-
-    check_annotations(
-        {
-            ".".join(("candlelight", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    install_import_hook(
+        [
+            ".".join(("candlelight", *path.relative_to(ROOT).with_suffix("").parts))
             for package in ("loaders", "evaluation", "generators")
             for path in (ROOT / package).rglob("*.py")
             if "jaxtyping" in path.read_text(encoding="utf-8")
-        }
+        ],
+        "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
     )
 
 

@@ -38,7 +38,7 @@ from candlelight.version import RELEASE
 RECORD = "candlelight-steps.txt"
 _TEXT = "Finished steps of an evaluation; the same command resumes with them after an interruption.\n"
 _INSTALLED = sysconfig.get_path("stdlib") + os.sep
-_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+_PACKAGES = {"site-packages", "dist-packages"}
 _OWN = str(Path(candlelight.__file__).parent) + os.sep
 _CURE = "delete it, or give another --out"
 
@@ -220,11 +220,11 @@ def _code_sha256() -> str:
     return whole.hexdigest()
 
 
+@cache
 def _is_own_code(file: str) -> bool:
     # Comparisons of texts: paths would take a half second for all imported files.
-    if not file.endswith(".py"):
-        return False
-    return file.startswith(_OWN) or not (file.startswith(_INSTALLED) or any(one in file for one in _PACKAGES))
+    other = file.startswith(_INSTALLED) or any(f"{os.sep}{name}{os.sep}" in file for name in _PACKAGES)
+    return file.endswith(".py") and (not other or file.startswith(_OWN))
 
 
 @cache
