@@ -358,6 +358,11 @@ def explained_networks(
         values = fitted.source.label and data.view.factor_values(fitted.source.label)
         labels = [classes.index(one) for one in values or () if one in classes]
         labels = labels if values and len(labels) == len(values) else None
+        if labels is None and run.options.label and fitted.training is None:
+            raise InputError(
+                f"{argument('label')} {run.options.label}: expected a factor of DATA whose values are "
+                f"classes of `{name}`: {_list(classes)}"
+            )
     elif labels is not None:
         labels = _checked_labels(labels, len(data.view))
     networks = {name: given.get(name) if isinstance(given, Mapping) else given for name in methods}

@@ -83,7 +83,7 @@ def _only(results: Sequence[MeanResult], names: Collection[str]) -> list[MeanRes
 
 def removal_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of methods in four tables, what the classifiers depend on, and curves."""
-    blocks: list[Block] = [note(text) for text in _notes(results)]
+    blocks: list[Block] = [note(text) for text in (*notes_of(results), *_notes(results))]
     blocks += [
         scores_table(f"{caption}, with 95 % intervals", _only(results, names))
         for caption, names in _TABLES.items()
@@ -94,14 +94,15 @@ def removal_section(results: Sequence[MeanResult], pictures: Sequence[Block]) ->
 
 
 def _by_classifier(results: Sequence[MeanResult]) -> list[list[MeanResult]]:
-    groups: dict[str, list[MeanResult]] = {}
+    groups: dict[Any, list[MeanResult]] = {}
     for one in results:
-        groups.setdefault(one.details["network"]["of"], []).append(one)
+        same = one.details["network"]["of"], one.about.model.get("classifier_sha256")
+        groups.setdefault(same, []).append(one)
     return list(groups.values())
 
 
 def _notes(results: Sequence[MeanResult]) -> list[str]:
-    notes = [*notes_of(results), *network_notes(results)]
+    notes = network_notes(results)
     for one in results:
         if one.failed:
             notes.append(f"{model_name(one)}: {len(one.failed)} maps are not finite, and count as the worst.")
@@ -256,7 +257,7 @@ def _image_block(run: Run[Any], row: KnownImage) -> PicturesBlock:
 
 
 def removal_lines(results: Sequence[MeanResult]) -> list[str]:
-    """Write the main scores of the methods, and notes on the classifiers."""
+    """Write the main scores of the methods, and notes that their details do not hold."""
     notes = [f"note: {text}" for text in _notes(results)]
     return [*score_grid(_only(results, _MAIN)), *notes]
 

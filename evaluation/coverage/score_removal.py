@@ -284,7 +284,10 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
         users = first_users(networks)
         for user in dict.fromkeys(users.values()):
             mine = {name: one for name, one in methods.items() if users[name] == user}
-            (classifier,) = identify_models({user: networks[user]}, [], "srgb", None).values()
+            network: Any = networks[user]
+            if fitted and network is fitted.named.model:
+                network = fitted.named  # which is identified by its file
+            (classifier,) = identify_models({user: network}, [], "srgb", None).values()
             before = fitted.source.name if fitted else user if len(mine) < len(methods) else ""
             controls = _controls(before)
             if taken := sorted(controls.keys() & mine.keys()):
@@ -300,10 +303,11 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
 
 def _controls(before: str) -> dict[str, NamedModel]:
     """Name the controls after their classifier, if there are several."""
-    controls: dict[str, Any] = {**PAINTED, **UNINFORMED}
-    return identify_models(
-        {f"{before} {name}".strip(): one for name, one in controls.items()}, [], "srgb", None
-    )
+    controls = {f"{before} {name}".strip(): one for name, one in {**PAINTED, **UNINFORMED}.items()}
+    return {
+        name: replace(one, identity=replace(one.identity, source="shipped"))
+        for name, one in identify_models(controls, [], "srgb", None).items()
+    }
 
 
 def _read_truth(
@@ -526,13 +530,19 @@ def _describe(
     chance = facts["network"]["chance"]
     facts |= {"accuracy_by_absent": accuracy, "accuracy_in_other_scenes": _mean(scenes)}
     whole, fewer = (one for _, one in accuracy[:2])
+    notes, classes = [], known[0].truth.rendered.logits.shape[1]
+    if unseen := classes - len({*labels}):
+        notes.append(
+            f"no image shows {unseen} of the {classes} classes: controlled takes sets of parts that tell a "
+            "class from the shown ones, and target sensitivity compares shown classes"
+        )
     if chance is not None and whole > chance and fewer < (whole + chance) / 2:
-        facts["notes"] = [
+        notes.append(
             f"accuracy falls from {whole:.3g} to {fewer:.3g} when one part is absent: the classifier seems "
             "never to have seen absent parts, so that effects are its surprise as much as the importance of "
             "parts; train it on images with random subsets of parts (set train of parts-removed)"
-        ]
-    return facts
+        )
+    return facts | ({"notes": notes} if notes else {})
 
 
 REMOVAL = Evaluation(

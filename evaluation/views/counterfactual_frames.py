@@ -28,7 +28,7 @@ from candlelight.loaders.schema import FactorValue, Metadata, ObjectRecord
 BACKGROUND_REGION = "background"  # region of all pixels that show no part
 ABSENT_MATERIAL = "absent"  # material of a part or object that is not there
 
-ChangeKind = Literal["removed", "added", "recoloured", "scene"]
+ChangeKind = Literal["removed", "added", "partly", "recoloured", "scene"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +38,8 @@ class RegionChange:
     Attributes:
         image: sRGB-encoded, in [0, 1].
         regions: what happened to each region that differs: "removed" if it is absent after the intervention,
-            "added" if it was absent before, "recoloured" if its material differs, "scene" for the background
-            where no object differs.
+            "added" if it was absent before, "partly" if that holds for one of several objects that have the
+            part, "recoloured" if its material differs, "scene" for the background where no object differs.
         intervention: the values that were set, by factor.
         objects: pixels of the image before the intervention that show an object without parts which differs.
     """
@@ -146,7 +146,8 @@ def _open_counterfactuals(request: Request, text: DataText | None, options: Any)
     if not pairs:
         wanted = "sets" if request.set_name is None else f"a set `{request.set_name}`"
         raise InputError(
-            f"{path}: expected {wanted} with counterfactuals, got none; render the recipe parts-recoloured"
+            f"{path}: expected {wanted} with counterfactuals, got none; render the recipe parts-removed or "
+            "parts-recoloured"
         )
     originals: list[_Original] = []
     for name in dict.fromkeys(original for original, _ in pairs):
@@ -225,6 +226,12 @@ def changed_regions(original: Metadata, changed: Metadata) -> dict[str, ChangeKi
     masks = not {"removed", "added"} & {*found.values()}
     if any(_without_looks(before, masks) != _without_looks(after, masks) for before, after in pairs):
         raise _unlike(original, changed)
+    for records, kind in ((changed.objects, "removed"), (original.objects, "added")):
+        shown = {
+            region for one in records for region, look in _looks(one).items() if look[0] != ABSENT_MATERIAL
+        }
+        partly = {region for region in shown - {BACKGROUND_REGION} if found.get(region) == kind}
+        found |= dict.fromkeys(partly, "partly")
     return found or {BACKGROUND_REGION: "scene"}
 
 

@@ -21,7 +21,7 @@ from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, RegionChange
-from tests.command_line import run
+from tests.command_line import refusal, run
 from tests.refusals import refused
 
 SIZE = 16
@@ -395,6 +395,24 @@ def test_command_makes_scores_and_page(frames):
         assert shown in page, shown
     run(*COMMAND, "--label", "class", "--out", "b.json")
     assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+
+
+def test_command_keeps_all_steps(frames):
+    steps = FinishedSteps(Path("a.json.partial"))
+    choice = {"method": ("net.py:gradient",), "label": "class", "steps": steps}
+    evaluate("removal", "frames", ["net.py:Net"], device="cpu", **choice)
+    assert steps.computed == len(frames) * (1 + 1 + 8)  # the effects, the method and the controls
+
+
+def test_a_label_of_other_values_is_refused(frames):
+    wanted = "expected a factor of DATA whose values are classes of `net.py:Net`: aab, abc, bcb, cba"
+    assert refusal(*COMMAND, "--label", "kind") == f"Error: --label kind: {wanted}"
+
+
+def test_classes_without_images_are_noted(view):
+    network = lambda images: nn.functional.pad(reads_parts(images), (0, 1))  # noqa: E731
+    (noted,) = check(view, network)["flat"].details["notes"]
+    assert noted.startswith("no image shows 1 of the 5 classes")
 
 
 def test_files_explain_the_image_alone(frames):

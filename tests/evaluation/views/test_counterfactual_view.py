@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.views import BACKGROUND_REGION, View, open_data
+from candlelight.evaluation.views.counterfactual_frames import changed_regions
 from candlelight.loaders import pack_hdf5, pack_hub
 from candlelight.loaders.frames import frame_path, write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
@@ -150,3 +151,22 @@ def test_several_regions_may_change(write, tmp_path, edit, regions, of_left):
     item = open_data("counterfactuals", write(tmp_path, edit))[0]
     assert [one.regions for one in item.changes] == [of_left, regions]
     assert item.changed == {}  # no image of one region alone
+
+
+def test_a_part_that_one_of_two_objects_has_is_partly_there(make_frame):
+    metadata = make_frame("grid", 0).metadata
+    shown = metadata.objects[0].model_dump()
+
+    def frame(*materials):
+        beaks = [{"name": "beak", "index": 1, "material": one, "base_color": None} for one in materials]
+        objects = tuple(type(metadata.objects[0]).model_validate(shown | {"parts": [one]}) for one in beaks)
+        return metadata.model_copy(update={"objects": objects})
+
+    for before, after, kind in (
+        ("red red", "absent red", "partly"),
+        ("red red", "absent absent", "removed"),
+        ("red absent", "absent absent", "removed"),
+        ("absent red", "red red", "partly"),
+        ("red red", "blue red", "recoloured"),
+    ):
+        assert changed_regions(frame(*before.split()), frame(*after.split())) == {"beak": kind}
