@@ -102,11 +102,12 @@ def _by_classifier(results: Sequence[MeanResult]) -> list[list[MeanResult]]:
 
 
 def _notes(results: Sequence[MeanResult]) -> list[str]:
-    notes = network_notes(results)
+    methods = [one for one in results if one.about.model["source"] != "control"] or [*results]
+    notes = network_notes(methods)
     for one in results:
         if one.failed:
             notes.append(f"{model_name(one)}: {len(one.failed)} maps are not finite, and count as the worst.")
-    pairs = [(model_name(one), _difference(one)) for one in results]
+    pairs = [(model_name(one), _difference(one)) for one in methods]
     apart = [name for name, score in pairs if score.low > 0 or score.high < 0]
     if apart:
         notes.append(f"Removing and recolouring parts rank differently (95 %): {', '.join(apart)}.")

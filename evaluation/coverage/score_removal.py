@@ -66,6 +66,7 @@ from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import Step, batch_key, model_key
+from candlelight.evaluation.views.counterfactual_frames import ABSENT_MATERIAL
 from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, encode
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
@@ -295,7 +296,10 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
             part = replace(own, models=mine | controls)
             known = _read_truth(part, classifier, labels)
             found = _measure(part, known, classifier)
-            facts = _describe(known, labels, part.data.groups, fitted.source.name if fitted else user)
+            name = fitted.source.name if fitted else user
+            facts = _describe(known, labels, part.data.groups, name)
+            notes = _surprise_notes(part.data, networks[user], known, facts)
+            facts["notes"] = [*facts.get("notes", ()), *notes]
             results |= {name: _result(part, name, classifier, known, found[name], facts) for name in found}
             kept.append((part, known, found))
     return results
@@ -431,6 +435,8 @@ def _result(
     about = explainer_provenance(run, name)
     if weights := weights_sha256(classifier.model):
         about = replace(about, model=about.model | {"classifier_sha256": weights})
+    if run.models[name].model in (*PAINTED.values(), *UNINFORMED.values()):
+        about = replace(about, model=about.model | {"source": "control"})
     checks = {one: torch.stack([getattr(row.checks, one) for row in numbers]) for one in Checks._fields}
     parts = torch.stack([checks[one] for one in Checks._fields[:3]]).nanmean(0)
     whole = torch.stack([parts, checks["distractibility"]]).nanmean(0)
@@ -527,22 +533,36 @@ def _describe(
             right.setdefault(count, []).append(float(one == label))
         scenes += (_classes(row.truth.scenes) == label).double().tolist()
     accuracy = [[count, _mean(some)] for count, some in sorted(right.items())]
-    chance = facts["network"]["chance"]
     facts |= {"accuracy_by_absent": accuracy, "accuracy_in_other_scenes": _mean(scenes)}
-    whole, fewer = (one for _, one in accuracy[:2])
-    notes, classes = [], known[0].truth.rendered.logits.shape[1]
+    classes = known[0].truth.rendered.logits.shape[1]
     if unseen := classes - len({*labels}):
-        notes.append(
+        facts["notes"] = [
             f"no image shows {unseen} of the {classes} classes: controlled takes sets of parts that tell a "
             "class from the shown ones, and target sensitivity compares shown classes"
-        )
-    if chance is not None and whole > chance and fewer < (whole + chance) / 2:
-        notes.append(
-            f"accuracy falls from {whole:.3g} to {fewer:.3g} when one part is absent: the classifier seems "
-            "never to have seen absent parts, so that effects are its surprise as much as the importance of "
-            "parts; train it on images with random subsets of parts (set train of parts-removed)"
-        )
-    return facts | ({"notes": notes} if notes else {})
+        ]
+    return facts
+
+
+def _surprise_notes(data: Any, network: Any, known: Sequence[KnownImage], facts: dict[str, Any]) -> list[str]:
+    """Say so if a classifier has not learned from images with absent parts."""
+    reason, trained = "", getattr(network, "trained_on", None)
+    if trained and hasattr(data, "values_in") and trained.data.recipe == data.identity.recipe:
+        slots = {slot for row in known for slot in row.slots}
+        values = frozenset[Any]().union(*(data.values_in(trained.data.set_name, slot) for slot in slots))
+        if values and ABSENT_MATERIAL not in values:
+            reason = f"no part is absent in the set `{trained.data.set_name}`, on which it was trained"
+    accuracy, chance = facts.get("accuracy_by_absent", ()), facts["network"].get("chance")
+    if not reason and chance is not None and len(accuracy) > 1:
+        whole, fewer = (one for _, one in accuracy[:2])
+        if whole > chance and fewer < (whole + chance) / 2:
+            reason = f"its accuracy falls from {whole:.3g} to {fewer:.3g} when one part is absent"
+    if not reason:
+        return []
+    return [
+        f"`{facts['network']['of']}` seems never to have seen absent parts: {reason}. Effects are its "
+        "surprise as much as the importance of parts; train it on images with random subsets of parts (set "
+        "train of parts-removed)"
+    ]
 
 
 REMOVAL = Evaluation(

@@ -1,6 +1,7 @@
 """Rendered images together with their counterfactuals, in which one region was changed."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -85,6 +86,7 @@ class _Original(NamedTuple):
     changes: tuple[_Change, ...]
 
 
+@dataclass(frozen=True, eq=False)
 class CounterfactualRows(ChosenRows[CounterfactualImages]):
     """A view of frames that have counterfactuals: `View` of `CounterfactualImages`.
 
@@ -94,7 +96,20 @@ class CounterfactualRows(ChosenRows[CounterfactualImages]):
 
     Blind to: interventions on the background that change the objects' pixels as well. An environment lights
     the objects; an intervention on a lamp counts as one on the background.
+
+    Attributes:
+        path: folder of all sets.
     """
+
+    path: Path
+
+    def values_in(self, set_name: str, factor: str) -> frozenset[FactorValue]:
+        """Collect the values of a factor in another set; none if there is no such set or factor."""
+        with suppress(InputError):
+            frames = open_frames(self.path, set_name, self.identity.split, ("image",))
+            found = (frames.metadata(row).factors.get(factor) for row in range(len(frames)))
+            return frozenset(value for value in found if value is not None)
+        return frozenset()
 
     def factor_values(self, name: str) -> tuple[str, ...] | None:
         """Return the value of a categorical factor for each original; None if a set has no such factor."""
@@ -162,7 +177,7 @@ def _open_counterfactuals(request: Request, text: DataText | None, options: Any)
         raise InputError(f"{path}: expected counterfactuals of rendered frames, got none; render all sets")
     first = originals[0].parts.identity
     named = name_items(replace(first, set_name=request.set_name), tuple(originals))
-    return CounterfactualRows(named, lambda row: _read_original(originals[row]))
+    return CounterfactualRows(named, lambda row: _read_original(originals[row]), path)
 
 
 def _counterfactual_sets(path: Path, split: str | None) -> Iterator[tuple[str, str]]:
