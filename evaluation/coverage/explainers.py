@@ -84,7 +84,7 @@ class Explainer:
         with model_errors(self.name, images), torch.enable_grad():
             for some, classes in zip(torch.split(images, size), torch.split(targets, size), strict=True):
                 with _seeded(self.seed, images.device):
-                    output = self.attribute(some.detach().clone(), classes)
+                    output = self.attribute(some.detach().clone(), classes.clone())
                 found.append(_checked_maps(output, len(some), self.name).to(images.device))
         return torch.cat(found)
 

@@ -409,7 +409,7 @@ def part_curves(game: Game, importance: Float64[Tensor, " parts"], target: int) 
     parts the first comes first.
 
     Returns:
-        Parts + 1 probabilities; nan where a set was not rendered.
+        Parts + 1 probabilities; nan where a set was not rendered, and if an importance is not finite.
 
     Example:
         >>> present = torch.tensor([[True, True], [True, False], [False, True], [False, False]])
@@ -420,8 +420,9 @@ def part_curves(game: Game, importance: Float64[Tensor, " parts"], target: int) 
     order = importance.argsort(descending=True, stable=True).tolist()
     kept = [order[step:] for step in range(game.parts + 1)]
     put = [order[:step] for step in range(game.parts + 1)]
-    deletion, insertion = (game.values(sets).softmax(1)[:, target] for sets in (kept, put))
-    return PartCurves(deletion, insertion)
+    curves = [game.values(sets).softmax(1)[:, target] for sets in (kept, put)]
+    known = importance.isfinite().all()
+    return PartCurves(*(curve.where(known, torch.nan) for curve in curves))
 
 
 def removal_infidelity(game: Game, importance: Float64[Tensor, " parts"], target: int) -> float:

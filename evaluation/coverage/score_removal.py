@@ -440,6 +440,9 @@ def _result(
     checks = {one: torch.stack([getattr(row.checks, one) for row in numbers]) for one in Checks._fields}
     parts = torch.stack([checks[one] for one in Checks._fields[:3]]).nanmean(0)
     whole = torch.stack([parts, checks["distractibility"]]).nanmean(0)
+    rendered = ~(checks["preservation"] + checks["deletion"]).isnan()
+    finite = torch.tensor([row.truth.finite for row in known])[:, None]
+    whole = whole.where(rendered & finite, torch.nan)
     best = int(whole.nanmean(0).nan_to_num(-1).argmax())
     failed = tuple(
         row.id for row, its in zip(known, numbers, strict=True) if not bool(its.importance.isfinite().all())

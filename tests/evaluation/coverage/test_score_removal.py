@@ -217,6 +217,7 @@ def test_failed_maps_are_the_worst_and_dead_classifiers_undefined(view):
     results = check(view, reads_parts, {"failing": failing})
     one = results["failing"]
     assert one.failed == tuple(view.ids)
+    assert set(one.details["curves"]["rendered"]["deletion"]) == {None}
     for column, score in one.scores.items():
         if column not in ("recolouring", "max_sensitivity"):
             worst = 1 if BETTER[column] == "lower" else -1 if "_above_" in column else 0
@@ -328,6 +329,8 @@ def test_fewer_sets_leave_checks_undefined_and_estimate_shapley_values(memory_vi
     results = check(alone, reads_parts)
     assert results["true effects"].scores["single_deletion"].value == 1
     assert math.isnan(results["true effects"].scores["shapley"].value)
+    # No set of important parts is rendered both alone and absent.
+    assert math.isnan(results["flat"].scores["completeness"].value)
 
 
 def test_a_part_that_never_goes_alone_is_refused(memory_view):
