@@ -72,10 +72,10 @@ def score(name: str, view, model, **options):
     return evaluate(name, view, {"mine": model}, device="cpu", **options)["mine"]
 
 
-@pytest.mark.parametrize(("size", "how"), [("none", "area"), ("17", "bilinear"), ("53", "area")])
 @pytest.mark.parametrize("layer", [*LAYERS, "reconstruction"])
-def test_the_perfect_prediction_is_perfect_in_every_space_size_and_alignment(rows, layer, size, how) -> None:
-    for fit, space in ALIGNED.items():
+def test_the_perfect_prediction_is_perfect_in_every_space_size_and_alignment(rows, layer) -> None:
+    for place, (fit, space) in enumerate(ALIGNED.items(), len(layer)):  # any two of the three meet
+        size, how = (("none", "area"), ("17", "bilinear"), ("53", "area"))[place % 3]
         space = space if layer in ("albedo", "reconstruction") else "linear"
         options = {"layer": layer, "align": fit, "space": space, "resize": size, "filter": how}
         result = score("layer", rows(layer), looked_up(), **options)
