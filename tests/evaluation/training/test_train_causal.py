@@ -1,3 +1,4 @@
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
@@ -11,6 +12,7 @@ from candlelight.evaluation.models.autoencoders import ConvVAE
 from candlelight.evaluation.training import CausalModel, CausalTraining, train_causal
 from candlelight.evaluation.training.causal_data import CausalBatches
 from candlelight.evaluation.training.loop import Optimisation, train_task
+from candlelight.evaluation.training.losses import dip_penalty
 from candlelight.evaluation.training.train_causal import CausalTask
 from tests.evaluation.training.conftest import same_weights
 from tests.refusals import refused
@@ -44,6 +46,20 @@ def test_every_model_takes_steps(squares, model: CausalModel) -> None:
     assert history.validation[-1] == pytest.approx(float(error), rel=1e-5)
     assert history.constant == pytest.approx(float((images - images.mean(0)).square().mean()))
     assert not same_weights(network, ConvVAE(codes=3, side=32, seed=0))
+
+
+@pytest.mark.parametrize("kind", ["i", "ii"])
+def test_each_kind_of_dip_vae_has_the_penalty_of_its_kind(squares, monkeypatch, kind: str) -> None:
+    asked = set()
+
+    def penalty(posterior, kind, **weights):
+        asked.add(kind)
+        return dip_penalty(posterior, kind, **weights)
+
+    # The package has a function of the module's name.
+    monkeypatch.setattr(sys.modules["candlelight.evaluation.training.train_causal"], "dip_penalty", penalty)
+    train(squares, f"dip-vae-{kind}")
+    assert asked == {kind}
 
 
 def test_learns_to_reconstruct_and_to_encode_labels(squares) -> None:
