@@ -1,5 +1,6 @@
 """Page of explanations that are scored by images without parts."""
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -159,7 +160,17 @@ def _slot_table(results: Sequence[MeanResult]) -> list[TableBlock]:
     caption = (
         "Mean drop of the logit by part: rendered without it, with its pixels gray or blurred, recoloured"
     )
-    return cross_table(caption, cells, corner="part")
+    found = {(one, other): number(value) for one, other, value in results[0].details["interactions"]}
+    slots = sorted({one for one, _ in found})
+    pairs = [(one, other, found.get((one, other), "")) for one, other in itertools.product(slots, slots)]
+    joint = (
+        "Interaction of two parts: the effect on the logit of both beyond the sum of their single effects; "
+        "positive for parts that need each other, negative for parts that stand in for each other"
+    )
+    return [
+        *cross_table(caption, cells, corner="part"),
+        *cross_table(joint, pairs, corner="part", folded=True),
+    ]
 
 
 def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:

@@ -1,5 +1,6 @@
 """Score explanations by images that were rendered without the parts that they call important."""
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -515,17 +516,22 @@ def _describe(
     predicted = [int(_classes(row.truth.rendered.logits[:1])[0]) for row in known]
     facts: dict[str, Any] = {"network": describe_network(user, predicted, labels, groups)}
     shares: dict[str, list[float]] = {"light": [], "interaction": [], "background_independence": []}
+    interactions: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for row in known:
         truth, target = row.truth, row.target
         drops, within = (game.drops()[:, target] for game in (truth.rendered, truth.within))
         size = float(drops.abs().sum())
         shares["light"].append(float((drops - within).abs().sum()) / size if size else math.nan)
-        pairs = pair_interactions(truth.rendered, target).abs().sum() / max(1, len(drops) - 1)
-        shares["interaction"].append(float(pairs) / size if size else math.nan)
+        pairs = pair_interactions(truth.rendered, target)
+        total = float(pairs.abs().sum()) / max(1, len(drops) - 1)
+        shares["interaction"].append(total / size if size else math.nan)
+        for one, other in itertools.permutations(range(len(row.parts)), 2):
+            interactions[row.slots[one], row.slots[other]].append(float(pairs[one, other]))
         if len(truth.cleared):
             irrelevant = truth.irrelevant(target)[len(drops) :]
             shares["background_independence"].append(float(irrelevant.double().mean()))
     facts |= {name: _mean(some) for name, some in shares.items()}
+    facts["interactions"] = [[*pair, _mean(some)] for pair, some in sorted(interactions.items())]
     if labels is None:
         return facts
     right: dict[int, list[float]] = {}
