@@ -156,11 +156,7 @@ def open_parts(
     """
     data = choice["data"]
     if isinstance(data, ExplainedImages) or (is_view(data) and not options.method):
-        given = {name: value for name, value in choice.items() if name != "data" and value is not None}
-        given |= {} if options.by is None else {"by": options.by}
-        if given or (options.method and not data.sources):
-            needed = next(iter(given), "method")
-            raise InputError(f"{argument(needed)}: expected data by name, as PATH or LAYOUT:PATH, got a view")
+        _refuse_choice({**choice, "by": options.by}, options, data)
         return data if isinstance(data, ExplainedImages) else ExplainedImages(data)
     public = isinstance(data, str) and parse_data(data).layout in LAYOUTS
     by = options.by or ("part" if options.method or public else "type")
@@ -180,6 +176,14 @@ def open_parts(
     return ExplainedImages(view, sources=sources, factors=shown, left_out=len(factors) - len(kept))
 
 
+def _refuse_choice(choice: Mapping[str, Any], options: ExplanationOptions, data: Any) -> None:
+    """Refuse what chooses among images, or makes methods, where images and methods are given."""
+    given = [name for name, value in choice.items() if name != "data" and value is not None]
+    if given or (options.method and not getattr(data, "sources", ())):
+        needed = [*given, "method"][0]
+        raise InputError(f"{argument(needed)}: expected data by name, as PATH or LAYOUT:PATH, got a view")
+
+
 def open_counterfactuals(
     choice: Mapping[str, Any], options: ExplanationOptions, models: Mapping[str, Any]
 ) -> ExplainedImages:
@@ -191,6 +195,7 @@ def open_counterfactuals(
     """
     data = choice["data"]
     if isinstance(data, ExplainedImages):
+        _refuse_choice(choice, options, data)
         return data
     if not options.method and not any(
         isinstance(getattr(one, "model", one), Heatmaps) for one in models.values()
@@ -373,7 +378,7 @@ def explained_networks(
 
 def _checked_labels(labels: Sequence[int], count: int) -> list[int]:
     numbers = np.asarray(labels)
-    if numbers.shape != (count,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
+    if numbers.shape != (count,) or (count and numbers.dtype.kind not in "iu") or (numbers < 0).any():
         got = f"{numbers.dtype} {list(numbers.shape)}"
         raise InputError(f"`labels`: expected the number of a class for each of {count} images, got {got}")
     return [*map(int, numbers)]

@@ -287,6 +287,8 @@ def leaves_a_hook(network):
         ("a control has the name `noise`", {"methods": {"noise": attribution(constant_image)}}),
         ("no counterfactual changes this factor alone", {"nearby": "lihgt"}),
         ("`batch_size` must be at least 1", {"batch_size": 0}),
+        ("`limit`: expected data by name", {"limit": 1}),
+        ("`method`: expected data by name", {"method": ("rise",)}),
     ],
 )
 def test_wrong_arguments_are_one_line(view, text, options):
