@@ -338,10 +338,10 @@ def test_fewer_sets_leave_checks_undefined_and_estimate_shapley_values(memory_vi
 def test_a_part_that_never_goes_alone_is_refused(memory_view):
     view = memory_view([item(0, 0, [("beak", "tail")])])
     with refused("each part is taken away alone, got `beak_a` only together with others"):
-        check(view, reads_parts, labels=None)
+        check(view, reads_parts, labels=[0])
     bare = memory_view([item(0, 0, [])])
     with refused("each part is taken away alone, got none"):
-        check(bare, reads_parts, labels=None)
+        check(bare, reads_parts, labels=[0])
 
 
 def test_scores_do_not_depend_on_the_batch_size(view):
