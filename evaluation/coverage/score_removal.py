@@ -208,8 +208,9 @@ def measure_explanation(
     for name, effect in effects.items():
         own, by_area, elsewhere = (rank_score(one, effect) for one in (of_image[None], sizes, moved))
         columns[name] = float(own)
-        columns[f"{name}_above_areas"] = float(own - by_area)
-        columns[f"{name}_above_moved"] = float(own - elsewhere.mean())
+        # Rounded: equal ranks differ by rounding errors, whose mean is not 0.
+        columns[f"{name}_above_areas"] = round(float(own - by_area), 12)
+        columns[f"{name}_above_moved"] = round(float(own - elsewhere.mean()), 12)
     columns["infidelity"] = removal_infidelity(truth.rendered, of_image, target)
     last = 3 if row.shared else 1
     others, nearby = importance[1:last, :parts], maps[last:]
@@ -301,9 +302,12 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
 def _controls(before: str) -> dict[str, NamedModel]:
     """Name the controls after their classifier, if there are several."""
     controls: dict[str, Any] = {**PAINTED, **UNINFORMED}
-    return identify_models(
+    named = identify_models(
         {f"{before} {name}".strip(): one for name, one in controls.items()}, [], "srgb", None
     )
+    return {
+        name: replace(one, identity=replace(one.identity, source="control")) for name, one in named.items()
+    }
 
 
 def _read_truth(
