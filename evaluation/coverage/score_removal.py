@@ -442,7 +442,7 @@ def _result(
     for place, (row, its) in enumerate(zip(known, numbers, strict=True)):
         own = its.columns | {one: float(table[place, best]) for one, table in checks.items()}
         own["completeness"] = float(whole[place, best])
-        own["explainability"] = _mean([own[one] for one in _GROUPS])
+        own["explainability"] = round(_mean([own[one] for one in _GROUPS]), 12)
         if not row.truth.finite:
             own = dict.fromkeys(BETTER, math.nan)
         elif row.id in failed:
@@ -533,8 +533,8 @@ def _describe(
     if chance is not None and whole > chance and fewer < (whole + chance) / 2:
         facts["notes"] = [
             f"accuracy falls from {whole:.3g} to {fewer:.3g} when one part is absent: the classifier seems "
-            "never to have seen absent parts, so that effects are its surprise as much as the importance of "
-            "parts; train it on images with random subsets of parts (set train of parts-removed)"
+            "never to have seen absent parts, so that effects may come from unfamiliar images as much as from "
+            "the parts; train it on images with random subsets of parts (set train of parts-removed)"
         ]
     return facts
 

@@ -382,7 +382,8 @@ COMMAND = ("evaluate", "removal", "frames", "--model", "net.py:Net", "--method",
 
 def test_command_makes_scores_and_page(frames):
     text = run(*COMMAND, "--label", "class", "--out", "a.json", "--report", "a.html")
-    assert "single_deletion_above_moved ↑" in text and "infidelity ↓" in text
+    assert "single_deletion_above_moved ↑" in text
+    assert "infidelity ↓" in text
     results = {one.about.model["name"]: one for one in read_results(Path("a.json"))}
     assert list(results)[:2] == ["net.py:Net net.py:gradient", "net.py:Net true effects"]
     sources = {one.about.model["source"] for name, one in results.items() if "gradient" not in name}
