@@ -326,8 +326,8 @@ REMOVAL_PAGE = Page(
         ),
         TextBlock(
             "where in a part a map is large; parts that are never taken away, such as the body; and whether "
-            "the classifier is a good one. To a classifier that was trained without absent parts, these images "
-            "are out of distribution: look at its accuracy by number of absent parts.",
+            "the classifier is a good one. To a classifier that was trained without absent parts, these "
+            "images are out of distribution: look at its accuracy by number of absent parts.",
             term="Blind to",
         ),
     ),

@@ -533,8 +533,8 @@ def _describe(
     if chance is not None and whole > chance and fewer < (whole + chance) / 2:
         facts["notes"] = [
             f"accuracy falls from {whole:.3g} to {fewer:.3g} when one part is absent: the classifier seems "
-            "never to have seen absent parts, so that effects may come from unfamiliar images as much as from "
-            "the parts; train it on images with random subsets of parts (set train of parts-removed)"
+            "never to have seen absent parts, so that effects may come from unfamiliar images as much as "
+            "from the parts; train it on images with random subsets of parts (set train of parts-removed)"
         ]
     return facts
 
