@@ -114,9 +114,7 @@ def _notes(results: Sequence[MeanResult]) -> list[str]:
         if one.failed:
             count = f"{len(one.failed)} of {len(one.ids)} maps are missing or not finite"
             notes.append(f"{model_name(one)}: {count}, and count as the worst.")
-    missing = [
-        f"`{name}`" for name in _NEEDING_CLASSES if all(np.isnan(one.columns[name]).all() for one in results)
-    ]
+    missing = [name for name in _NEEDING_CLASSES if all(np.isnan(one.columns[name]).all() for one in results)]
     if missing:
         notes.append(
             f"Undefined for all images: {', '.join(missing)}. Explainability is the mean of the rest. These "
