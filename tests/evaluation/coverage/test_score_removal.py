@@ -299,6 +299,12 @@ def test_a_method_that_changes_the_classifier_is_refused(view):
         check(view, network, {"hook": attribution(leaves_a_hook(network))}, [0, 0, 0, 0])
 
 
+def test_an_explainer_in_place_of_a_classifier_is_refused():
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with refused("`mine` is an explainer, whose images are `ExplainedImages"):
+        evaluate("removal", "frames", {"mine": attribution(leaves_a_hook(network))})
+
+
 def test_finished_steps_depend_on_the_classifier_and_on_all_options(view, tmp_path):
     def classifier(weight):
         network = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 4, bias=False))
