@@ -308,8 +308,9 @@ class RemovalOptions(ExplanationOptions):
     """Compare explanation methods with what parts do to the prediction, by images rendered without them.
 
     DATA are frames with counterfactuals in which parts are absent: recipe parts-removed. The explained class
-    is the predicted one, and its logit is the effect. Scores are those of FunnyBirds, with further ones on
-    sums of effects, curves, and small changes of the light; each beside controls.
+    is the predicted one; the effect of a part is the drop of its logit. Scores are those of FunnyBirds, and
+    Shapley values, infidelity, curves, small changes of the light, and usual scores without counterfactuals;
+    each beside controls.
 
     \b
     candlelight render parts-removed --out creatures
@@ -322,11 +323,20 @@ class RemovalOptions(ExplanationOptions):
 
     importance: Annotated[
         Importance,
-        Help("Importance of a part: sum of the map over it, of its positive values, or its mean."),
+        Help("Importance of a part: sum of the map over its pixels, sum of the positive values, or mean."),
     ] = "sum"
     widen: Annotated[
-        int, At(least=0), Help("Pixels by which the mask of a part is widened; FunnyBirds has 2 of 256.")
+        int,
+        At(least=0),
+        Help(
+            "Pixels added around the mask of a part, for its importance and where it is gray or blurred; "
+            "FunnyBirds adds 2 in images of 256 pixels."
+        ),
     ] = 0
     nearby: Annotated[
-        str, Help("Factor whose interventions change an image so little that a map should stay as it is.")
+        str,
+        Help(
+            "Factor with interventions so small that a map should not change (max_sensitivity), such as the "
+            "light by 5 degrees."
+        ),
     ] = "light"

@@ -18,7 +18,7 @@ from candlelight.evaluation.catalogue.coverage_options import (
     chosen_methods,
     learning_methods,
 )
-from candlelight.evaluation.coverage.explainers import AttributionMethod, module_of, open_explainer
+from candlelight.evaluation.coverage.explainers import AttributionMethod, Explainer, module_of, open_explainer
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
 from candlelight.evaluation.coverage.filter_methods import VEBI, GradCAM, check_logits
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod, PrototypeTraining
@@ -197,6 +197,13 @@ def open_counterfactuals(
     if isinstance(data, ExplainedImages):
         _refuse_choice(choice, options, data)
         return data
+    if explainers := [
+        name for name, one in models.items() if isinstance(getattr(one, "model", one), Explainer)
+    ]:
+        raise InputError(
+            f"`{explainers[0]}` is an explainer, whose images are `ExplainedImages(view, network)`; or give "
+            f"the classifier, and methods by name ({argument('method')})"
+        )
     if not options.method and not any(
         isinstance(getattr(one, "model", one), Heatmaps) for one in models.values()
     ):

@@ -49,12 +49,19 @@ from candlelight.evaluation.report.tiles import (
     scale_mask_for_page,
 )
 from candlelight.evaluation.run.evaluate import Run
-from candlelight.evaluation.run.intervals import mean_interval
-from candlelight.evaluation.run.result import MeanResult, Result, model_name, notes_of, score_grid
+from candlelight.evaluation.run.intervals import LEAST_GROUPS, mean_interval
+from candlelight.evaluation.run.result import (
+    MeanResult,
+    Result,
+    model_name,
+    notes_of,
+    score_grid,
+)
 from candlelight.evaluation.views.image_tensors import encode
 
 _IMAGES = 4  # in pictures
 _PANELS = 3  # beside each other
+_NEEDING_CLASSES = "controlled", "target_sensitivity"
 _TABLES = {
     "FunnyBirds: three groups, and their mean": (
         "explainability", "completeness", "single_deletion", "target_sensitivity", "controlled",
@@ -107,11 +114,18 @@ def _notes(results: Sequence[MeanResult]) -> list[str]:
     notes = network_notes(methods)
     for one in results:
         if one.failed:
-            notes.append(f"{model_name(one)}: {len(one.failed)} maps are not finite, and count as the worst.")
+            count = f"{len(one.failed)} of {len(one.ids)} maps are missing or not finite"
+            notes.append(f"{model_name(one)}: {count}, and count as the worst.")
+    missing = [name for name in _NEEDING_CLASSES if all(np.isnan(one.columns[name]).all() for one in results)]
+    if missing:
+        notes.append(
+            f"Undefined for all images: {', '.join(missing)}. Explainability is the mean of the rest. These "
+            "scores need images of several classes that share parts."
+        )
     pairs = [(model_name(one), _difference(one)) for one in methods]
     apart = [name for name, score in pairs if score.low > 0 or score.high < 0]
-    if apart:
-        notes.append(f"Removing and recolouring parts rank differently (95 %): {', '.join(apart)}.")
+    if apart and len(set(results[0].groups)) >= LEAST_GROUPS:
+        notes.append(f"single_deletion and recolouring differ (95 %): {', '.join(apart)}.")
     return notes
 
 
@@ -151,14 +165,15 @@ def _network_tables(results: Sequence[MeanResult]) -> list[TableBlock]:
 
 def _slot_table(results: Sequence[MeanResult]) -> list[TableBlock]:
     columns = {"rendered": "removed", "gray": "gray", "blurred": "blurred", "shapley": "Shapley value"}
-    columns |= {"recolouring": "recoloured", "within": "without its shadow"}
+    columns |= {"recolouring": "recoloured", "within": "its pixels alone"}
     cells = [
         (slot["slot"], title, number(slot[key]))
         for slot in results[0].details["slots"]
         for key, title in columns.items()
     ]
     caption = (
-        "Mean drop of the logit by part: rendered without it, with its pixels gray or blurred, recoloured"
+        "Mean drop of the logit by part: rendered without it, with its pixels gray or blurred, recoloured, "
+        "and with the rendered pixels in its place while its shadow stays"
     )
     found = {(one, other): number(value) for one, other, value in results[0].details["interactions"]}
     slots = sorted({one for one, _ in found})
@@ -185,11 +200,11 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
         grid = figure.subplots(panels, _PANELS, squeeze=False).flatten()
         for axes, (name, values), colour in zip(grid, claimed.items(), colours, strict=False):
             pair = np.array([truth, np.array(values, float)]).T
-            draw_bars(axes, pair, ["true effect", "claimed"], colours=("#8a8f98", colour))
+            draw_bars(axes, pair, ["true effect", "claimed"], colours=("#c4c8ce", colour))
             axes.get_legend().remove()
             axes.set_xlim(min(0.0, float(np.nanmin(pair, initial=0))), 1.05)
             axes.axvline(0, color=INK, linewidth=0.6)
-            axes.set_title(short_name(name), fontsize=9)
+            axes.set_title(_title(results, name), fontsize=7)
             label_rows(axes, slots)
             axes.tick_params(labelsize=8)
         for axes in grid[len(claimed) :]:
@@ -203,6 +218,11 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
     )
 
 
+def _title(results: Sequence[MeanResult], name: str) -> str:
+    """Name a method in the plots of one classifier, without the classifier."""
+    return short_name(name.removeprefix(f"{results[0].details['network']['of']} "))
+
+
 def part_curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
     """Draw the probability along each method's order of parts: rendered, gray and blurred."""
     panels = math.ceil(len(results) / _PANELS)
@@ -214,7 +234,7 @@ def part_curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
                     curve = np.array(result.details["curves"][game][kind], float)
                     label = game if kind == "deletion" else None
                     axes.plot(range(len(curve)), curve, style, color=colour, label=label, linewidth=1.4)
-            axes.set_title(short_name(model_name(result)), fontsize=9)
+            axes.set_title(_title(results, model_name(result)), fontsize=7)
             axes.set_ylim(0, 1.02)
             axes.tick_params(labelsize=8)
             axes.grid(color=INK, alpha=0.15, linewidth=0.6)
@@ -289,22 +309,35 @@ REMOVAL_PAGE = Page(
             "prediction stay with these parts alone (preservation), change without them (deletion), do they "
             "hold a set of parts that tells the class (controlled), and are parts and objects without "
             "effect left out (distractibility)? Target sensitivity asks whether explanations of two other "
-            "classes point at the parts that each shares with the image. Explainability is the mean of the "
-            "three groups of FunnyBirds (Hesse, Schaub-Meyer and Roth 2023).",
+            "classes point at the parts that each shares with the image. Explainability is the mean of "
+            "completeness, single deletion and target sensitivity, of those that are defined: the three "
+            "groups of FunnyBirds (Hesse, Schaub-Meyer and Roth 2023).",
             term="Groups",
+        ),
+        TextBlock(
+            "A score whose name ends in above_areas or above_moved has a chance level taken off: the score "
+            "of the areas of the parts, or that of the same map at 15 other places. A method tells "
+            "something of the parts if its interval there lies above 0.",
+            term="Chance",
+        ),
+        TextBlock(
+            "pixel_deletion_area and pixel_insertion_area turn pixels gray, or put them into a blurred "
+            "image, in the order of the map; pointing asks whether the map is largest on the object; "
+            "randomised is the rank correlation with the map after the output layer got random weights. "
+            "None of them looks at an image that was rendered without parts.",
+            term="Usual scores",
         ),
         TextBlock(
             "The true effects reach 1 in single deletion and target sensitivity, Shapley values in shapley "
             "and mostly the best infidelity (0), the smallest sufficient set in preservation. Noise has "
-            "about 0 above moved maps, and in single deletion more than 0.5 where large parts matter more: "
-            "read rank scores beside those of areas. Maps that are the same for all classes have no target "
-            "sensitivity.",
+            "about 0 above moved maps, and in single deletion more than 0.5 where large parts matter more. "
+            "Maps that are the same for all classes have no target sensitivity.",
             term="Controls",
         ),
         TextBlock(
             "where in a part a map is large; parts that are never taken away, such as the body; and whether "
-            "the classifier is a good one. A classifier that never saw absent parts answers with surprise: "
-            "compare its accuracy by number of absent parts.",
+            "the classifier is a good one. To a classifier that was trained without absent parts, these "
+            "images are out of distribution: look at its accuracy by number of absent parts.",
             term="Blind to",
         ),
     ),

@@ -98,7 +98,7 @@ _WORST = {name: -1.0 if "_above_" in name else float(better == "lower") for name
 _RANGES = {
     name: (-1.0, 1.0) if "_above_" in name else (0.0, math.inf if name == "max_sensitivity" else 1.0)
     for name in BETTER
-} | {"randomised": (-1.0, 1.0)}
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +210,9 @@ def measure_explanation(
     for name, effect in effects.items():
         own, by_area, elsewhere = (rank_score(one, effect) for one in (of_image[None], sizes, moved))
         columns[name] = float(own)
-        columns[f"{name}_above_areas"] = float(own - by_area)
-        columns[f"{name}_above_moved"] = float(own - elsewhere.mean())
+        # Rounded: equal ranks differ by rounding errors, whose mean is not 0.
+        columns[f"{name}_above_areas"] = round(float(own - by_area), 12)
+        columns[f"{name}_above_moved"] = round(float(own - elsewhere.mean()), 12)
     columns["infidelity"] = removal_infidelity(truth.rendered, of_image, target)
     last = 3 if row.shared else 1
     others, nearby = importance[1:last, :parts], maps[last:]
@@ -261,8 +262,8 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
     - ``*_deletion_area``, ``*_insertion_area``: areas under `part_curves` of sets of parts that are rendered,
       or gray or blurred in the original image. Their difference is an artefact of erased pixels;
     - ``pixel_deletion_area``, ``pixel_insertion_area`` (`pixel_curves` to gray, from a blurred image),
-      ``pointing`` (`pointing_hits` of the whole object) and ``randomised`` (`randomised_similarity` after the
-      output layer, ideal 0): usual scores, which need no counterfactuals.
+      ``pointing`` (`pointing_hits` of the whole object) and ``randomised`` (size of `randomised_similarity`
+      after the output layer, ideal 0): usual scores, which need no counterfactuals.
 
     Of each rank score, ``_above_areas`` is the difference from that of the parts' areas, and ``_above_moved``
     the difference from the mean of those of the same map at 15 other places. Noise has 0 there.
@@ -410,7 +411,7 @@ def _maps(named: NamedModel, row: KnownImage, images: RemovalImages, classifier:
     network = classifier.model
     layers = cascade_layers(network)[:1] if isinstance(network, nn.Module) else []
     if explainer and layers:
-        similar = randomised_similarity(network, explainer.explain, encode(image), target, layers)[0]
+        similar = randomised_similarity(network, explainer.explain, encode(image), target, layers)[0].abs()
     elif named.model in UNINFORMED.values():  # the maps of any network
         similar = hits.new_ones(1)
     return {"maps": maps, "usual": torch.stack([*areas, hits, similar])[:, 0].double()}
@@ -452,7 +453,7 @@ def _result(
     for place, (row, its) in enumerate(zip(known, numbers, strict=True)):
         own = its.columns | {one: float(table[place, best]) for one, table in checks.items()}
         own["completeness"] = float(whole[place, best])
-        own["explainability"] = _mean([own[one] for one in _GROUPS])
+        own["explainability"] = round(_mean([own[one] for one in _GROUPS]), 12)
         if not row.truth.finite:
             own = dict.fromkeys(BETTER, math.nan)
         elif row.id in failed:

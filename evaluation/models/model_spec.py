@@ -135,7 +135,8 @@ class ModelIdentity:
     Attributes:
         name: name in tables, unique within a run.
         source: "shipped", "weights", "callable", "transformers", "adapter" for a published method, "files"
-            for results of another program, or "planted" for decompositions made of the ground truth.
+            for results of another program, "planted" for decompositions made of the ground truth, or
+            "control" for a control of an evaluation.
         version: package, callable, commit or method, with its version if it is known.
         sha256: hash of the file or folder that the model was read from; for a published method, of its code
             and weights; for a callable, hash of the module's own file, without the modules that it imports.

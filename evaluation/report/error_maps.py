@@ -72,7 +72,7 @@ def _block(
     pictures.append(png_picture(shown.truth, f"Truth of {name}.", "ground truth"))
     for model, tile in shown.predictions.items():
         failed = "failed, " if name in results[model].failed else ""
-        scores = (unbroken(f"{column} {number(results[model].columns[column][row])}") for column in columns)
+        scores = (f"{column} {number(results[model].columns[column][row])}" for column in columns)
         pictures.append(png_picture(tile, f"{name} by {model}.", f"{model}: {failed}{', '.join(scores)}"))
         maps = reduce(join_horizontally, (_error_map(one, shown.mask, most) for one in shown.errors[model]))
         reach = unbroken(f"0 to {number(most)}")

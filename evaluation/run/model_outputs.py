@@ -186,7 +186,7 @@ def checked_layers(
             for layer in read
         }
         expected = " and ".join(f"{layer} {shape}" for layer, shape in shapes.items())
-        pair = set(read) <= set(PREDICTED_LAYERS)
+        pair = set(read) <= set(PREDICTED_LAYERS) and not isinstance(output, Mapping)
         names = ", ".join(f'"{layer}": {layer}' for layer in read)
         cure = f"({', '.join(PREDICTED_LAYERS)})" if pair else f"{{{names}}}"
         lacks = (given or isinstance(output, Mapping)) and all(fits.values())

@@ -517,10 +517,11 @@ def score_grid(results: Sequence[Result]) -> list[str]:
     names = list(dict.fromkeys(name for result in results for name in result.scores))
     better = results[0].about.better
     head = f"{better} is better" if better in ("lower", "higher") else "score"
+    titles = {name: name if head != "score" else f"{name}{results[0].about.arrow(name)}" for name in names}
     tables, marked = [], marked_scores(results, _cell)
     for start in range(0, len(results), _COLUMNS):
         some = slice(start, start + _COLUMNS)
-        rows = [(name, *(cells.get(name, "") for cells in marked[some])) for name in names]
+        rows = [(titles[name], *(cells.get(name, "") for cells in marked[some])) for name in names]
         tables.append(align_columns([(head, *map(model_name, results[some])), *rows], styled=True))
     return tables
 

@@ -160,10 +160,9 @@ def _open_counterfactuals(request: Request, text: DataText | None, options: Any)
     ]
     if not pairs:
         wanted = "sets" if request.set_name is None else f"a set `{request.set_name}`"
-        raise InputError(
-            f"{path}: expected {wanted} with counterfactuals, got none; render the recipe parts-removed or "
-            "parts-recoloured"
-        )
+        known = sorted({original for _, original in _counterfactual_sets(path, split)})
+        none = "none; render the recipe parts-removed or parts-recoloured"
+        raise InputError(f"{path}: expected {wanted} with counterfactuals, got {', '.join(known) or none}")
     originals: list[_Original] = []
     for name in dict.fromkeys(original for original, _ in pairs):
         changed = [

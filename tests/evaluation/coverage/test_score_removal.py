@@ -302,6 +302,12 @@ def test_a_method_that_changes_the_classifier_is_refused(view):
         check(view, network, {"hook": attribution(leaves_a_hook(network))}, [0, 0, 0, 0])
 
 
+def test_an_explainer_in_place_of_a_classifier_is_refused():
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with refused("`mine` is an explainer, whose images are `ExplainedImages"):
+        evaluate("removal", "frames", {"mine": attribution(leaves_a_hook(network))})
+
+
 def test_finished_steps_depend_on_the_classifier_and_on_all_options(view, tmp_path):
     def classifier(weight):
         network = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 4, bias=False))
@@ -387,9 +393,12 @@ COMMAND = ("evaluate", "removal", "frames", "--model", "net.py:Net", "--method",
 
 def test_command_makes_scores_and_page(frames):
     text = run(*COMMAND, "--label", "class", "--out", "a.json", "--report", "a.html")
-    assert "single_deletion_above_moved" in text
+    assert "single_deletion_above_moved ↑" in text
+    assert "infidelity ↓" in text
     results = {one.about.model["name"]: one for one in read_results(Path("a.json"))}
     assert list(results)[:2] == ["net.py:Net net.py:gradient", "net.py:Net true effects"]
+    sources = {one.about.model["source"] for name, one in results.items() if "gradient" not in name}
+    assert sources == {"control"}  # never the best of a column
     page = Path("a.html").read_text(encoding="utf-8")
     for shown in (
         "without beak",

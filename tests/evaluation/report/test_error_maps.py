@@ -58,7 +58,7 @@ def test_maps_have_one_scale_over_models_and_gray_pixels_outside_the_mask(view) 
     assert block.caption == "row-1: mae_albedo of a 0.133"  # 8 of 15 columns are 0.25 off
     _, truth, a, a_map, b, b_map = block.pictures
     assert [one.caption for one in (a_map, b_map)] == ["errors, 0\xa0to\xa00.500"] * 2
-    assert (a.caption, b.caption) == ("a: mae_albedo\xa00.133", "b: mae_albedo\xa00.500")
+    assert (a.caption, b.caption) == ("a: mae_albedo 0.133", "b: mae_albedo 0.500")
     shown = pixels(a_map)
     assert shown.shape == (SIDE + 12, SIDE, 3)  # with the bar
     assert tuple(shown[0, 8 * 8]) == DARK
