@@ -117,7 +117,8 @@ def part_importance(
     check_shapes(maps=(maps, "maps height width"), masks=(masks, "parts height width"))
     values = (maps.clamp(min=0) if importance == "positive" else maps).double()
     sums = values.flatten(1) @ masks.double().flatten(1).T
-    return sums / masks.sum((1, 2)).clamp(min=1) if importance == "mean" else sums
+    found = sums / masks.sum((1, 2)).clamp(min=1) if importance == "mean" else sums
+    return found.float().double()  # parts of equal values stay equal, in whatever order they were added
 
 
 class PartShapley(NamedTuple):

@@ -220,7 +220,6 @@ def _code_sha256() -> str:
     return whole.hexdigest()
 
 
-@cache
 def _is_own_code(file: str) -> bool:
     # Comparisons of texts: paths would take a half second for all imported files.
     other = file.startswith(_INSTALLED) or any(f"{os.sep}{name}{os.sep}" in file for name in _PACKAGES)

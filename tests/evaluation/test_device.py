@@ -41,6 +41,7 @@ from candlelight.evaluation.views import (
     RegionImage,
 )
 from candlelight.loaders.schema import FactorInfo
+from tests.evaluation.coverage.test_score_removal import LABELS, item
 from tests.evaluation.pretended_gpu import Pretended, PretendedGpu
 
 HEIGHT, WIDTH, ROWS = 48, 64, 2
@@ -329,6 +330,13 @@ def test_explanations_stay_on_the_device(
     data = ExplainedImages(view, means, [0, 1] * 3)
     models = {"coarse": coarse, "areas": MASK_CONTROLS["part areas"]}
     check_device(name, data, models, share * IMAGE_BYTES * len(view), 1e-3, **options)
+
+
+def test_removal_stays_on_the_device(check_device, memory_view) -> None:
+    view = memory_view([item(label) for label in LABELS])
+    data = ExplainedImages(view, lambda images: torch.cat([means(images), 1 - means(images)], 1), LABELS)
+    # The hash of noise, and the numbers of parts, which many sets look up. Ranks of equal effects are rounded.
+    check_device("removal", data, {"coarse": coarse}, 4 * 80_000, 0.2)
 
 
 def moved(row: int) -> MovedImages:

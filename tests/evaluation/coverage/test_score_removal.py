@@ -22,6 +22,7 @@ from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, RegionChange
 from tests.command_line import refusal, run
+from tests.evaluation.commands.test_gpu_commands import check_numbers
 from tests.refusals import refused
 
 SIZE = 16
@@ -427,6 +428,11 @@ def test_classes_without_images_are_noted(view):
     network = lambda images: nn.functional.pad(reads_parts(images), (0, 1))  # noqa: E731
     (noted,) = check(view, network)["flat"].details["notes"]
     assert noted.startswith("no image shows 1 of the 5 classes")
+
+
+@pytest.mark.gpu
+def test_numbers_on_a_gpu_are_those_of_the_cpu(frames, tmp_path):
+    check_numbers(tmp_path, *COMMAND[1:], "--label", "class", "--method", "rise,masks=20")
 
 
 def test_files_explain_the_image_alone(frames):
