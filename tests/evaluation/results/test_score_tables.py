@@ -58,7 +58,7 @@ def test_controls_and_published_scores_stand_beside_models_and_are_never_bold():
     assert lines[-1].split("  ")[0] == "old (published, Table 1)"
     shown = scores_table("", results, models_as_rows=True)
     assert [row[1] for row in shown.rows] == [
-        *("0.500 (0.400\xa0to\xa00.600)", "0.250 (0.20\xa0to\xa00.30)", "0.125", "0.0625")
+        *("0.500 (0.400\xa0to\xa00.600)", "0.250 (0.200\xa0to\xa00.300)", "0.125", "0.0625")
     ]
     assert [isinstance(row[1], BestCell) for row in shown.rows] == [False, True, False, False]
     alone = [results[0], results[2]]
