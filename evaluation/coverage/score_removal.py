@@ -569,8 +569,8 @@ def _surprise_notes(data: Any, network: Any, known: Sequence[KnownImage], facts:
     if not reason:
         return []
     return [
-        f"`{facts['network']['of']}` seems never to have seen absent parts: {reason}. Effects are its "
-        "surprise as much as the importance of parts; train it on images with random subsets of parts (set "
+        f"`{facts['network']['of']}` seems never to have seen absent parts: {reason}. Effects may come from "
+        "unfamiliar images as much as from the parts; train it on images with random subsets of parts (set "
         "train of parts-removed)"
     ]
 
