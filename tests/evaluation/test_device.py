@@ -335,7 +335,7 @@ def test_explanations_stay_on_the_device(
 def test_removal_stays_on_the_device(check_device, memory_view) -> None:
     view = memory_view([item(label) for label in LABELS])
     data = ExplainedImages(view, lambda images: torch.cat([means(images), 1 - means(images)], 1), LABELS)
-    # The hash of noise, and the numbers of parts, which many sets look up. Ranks of equal effects are rounded.
+    # The hash of noise, and numbers of parts, which many sets look up. Ranks of nearly equal effects differ.
     check_device("removal", data, {"coarse": coarse}, 4 * 80_000, 0.2)
 
 
