@@ -179,8 +179,8 @@ def _slot_table(results: Sequence[MeanResult]) -> list[TableBlock]:
     slots = sorted({one for one, _ in found})
     pairs = [(one, other, found.get((one, other), "")) for one, other in itertools.product(slots, slots)]
     joint = (
-        "Interaction of two parts: sum of the effects of taking away each alone, less that of taking away both; "
-        "positive for parts that need each other, negative for parts that stand in for each other"
+        "Interaction of two parts: sum of the effects of taking away each alone, less that of taking away "
+        "both; positive for parts that need each other, negative for parts that stand in for each other"
     )
     return [
         *cross_table(caption, cells, corner="part"),
