@@ -208,7 +208,8 @@ def rank_score(
     """Correlate the ranks of parts by importance and by effect, from 0 to 1: ``(rho + 1) / 2``.
 
     Single deletion of Hesse et al. (2023, eq. 4) with the effects of single parts. Equal importances tell
-    nothing and have 0.5.
+    nothing and have 0.5. Numbers that differ by less than 1e-5 of the largest one are equal, so that no rank
+    depends on rounding.
 
     Returns:
         The scores; nan if fewer than two parts have an effect that is known, or if all effects are equal.
@@ -218,11 +219,17 @@ def rank_score(
         >>> rank_score(torch.stack([effect, -effect]), effect)
         tensor([1., 0.], dtype=torch.float64)
     """
+    importance, effect = _rounded(importance), _rounded(effect)
     known = effect[effect.isfinite()]
     if len(known) < 2 or bool((known == known[0]).all()):
         return importance.new_full((len(importance),), torch.nan)
     rho = rank_correlation(importance, effect.expand_as(importance)).nan_to_num(0)
     return (rho + 1) / 2
+
+
+def _rounded(values: Float64[Tensor, "*maps parts"]) -> Float64[Tensor, "*maps parts"]:
+    largest = values.abs().nan_to_num(0).amax(-1, keepdim=True)
+    return torch.where(largest > 0, (values / largest * 1e5).round(), values)
 
 
 def important_parts(

@@ -41,7 +41,7 @@ from candlelight.evaluation.views import (
     RegionImage,
 )
 from candlelight.loaders.schema import FactorInfo
-from tests.evaluation.coverage.test_score_removal import LABELS, item
+from tests.evaluation.coverage.test_score_removal import item
 from tests.evaluation.pretended_gpu import Pretended, PretendedGpu
 
 HEIGHT, WIDTH, ROWS = 48, 64, 2
@@ -333,10 +333,15 @@ def test_explanations_stay_on_the_device(
 
 
 def test_removal_stays_on_the_device(check_device, memory_view) -> None:
-    view = memory_view([item(label) for label in LABELS])
-    data = ExplainedImages(view, lambda images: torch.cat([means(images), 1 - means(images)], 1), LABELS)
-    # The hash of noise, and numbers of parts, which many sets look up. Ranks of nearly equal effects differ.
-    check_device("removal", data, {"coarse": coarse}, 4 * 80_000, 0.2)
+    view = memory_view([item(0), item(1)])
+    data = ExplainedImages(view, rounded_means, [0, 1])
+    # The hash of noise leaves it, and numbers of parts, which many sets look up. Equal edges are in any order.
+    check_device("removal", data, {"coarse": coarse}, 2 * 80_000, 0.05)
+
+
+def rounded_means(images: Tensor) -> Tensor:
+    # Effects that are equal but for the last digit have other ranks on a device.
+    return torch.cat([means(images), 1 - means(images)], 1).round(decimals=2)
 
 
 def moved(row: int) -> MovedImages:

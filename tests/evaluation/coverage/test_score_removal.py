@@ -309,7 +309,9 @@ def test_an_explainer_in_place_of_a_classifier_is_refused():
         evaluate("removal", "frames", {"mine": attribution(leaves_a_hook(network))})
 
 
-def test_finished_steps_depend_on_the_classifier_and_on_all_options(view, tmp_path):
+def test_finished_steps_depend_on_the_classifier_and_on_all_options(memory_view, tmp_path):
+    view = memory_view([item(0), item(1)])
+
     def classifier(weight):
         network = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, 4, bias=False))
         nn.init.normal_(network[2].weight, generator=torch.Generator().manual_seed(weight))
@@ -321,7 +323,7 @@ def test_finished_steps_depend_on_the_classifier_and_on_all_options(view, tmp_pa
     def numbers(steps, weight, **options):
         named = classifier(weight)
         maps = NamedModel(ModelIdentity("mine", "file", sha256="0"), method, "srgb")
-        found = check(view, named, {"mine": maps}, steps=steps, **options)
+        found = check(view, named, {"mine": maps}, [0, 1], steps=steps, **options)
         return found["mine"].columns, found["mine"].details
 
     for weight, options in ((1, {}), (2, {}), (2, {"widen": 2}), (2, {"nearby": "scene"})):
@@ -351,8 +353,9 @@ def test_a_part_that_never_goes_alone_is_refused(memory_view):
         check(bare, reads_parts, labels=[0])
 
 
-def test_scores_do_not_depend_on_the_batch_size(view):
-    one, other = (check(view, reads_parts, batch_size=size) for size in (7, 64))
+def test_scores_do_not_depend_on_the_batch_size(memory_view):
+    view = memory_view([item(0), item(1)])
+    one, other = (check(view, reads_parts, labels=[0, 1], batch_size=size) for size in (7, 64))
     for name, result in one.items():
         assert result.columns == other[name].columns
 
