@@ -335,7 +335,7 @@ def test_explanations_stay_on_the_device(
 def test_removal_stays_on_the_device(check_device, memory_view) -> None:
     view = memory_view([item(0), item(1)])
     data = ExplainedImages(view, rounded_means, [0, 1])
-    # The hash of noise leaves it, and numbers of parts, which many sets look up. Equal edges are in any order.
+    # The hash of noise leaves it, and numbers of parts, which many sets look up. Equal edges have any order.
     check_device("removal", data, {"coarse": coarse}, 2 * 80_000, 0.05)
 
 
