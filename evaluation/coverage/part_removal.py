@@ -117,8 +117,7 @@ def part_importance(
     check_shapes(maps=(maps, "maps height width"), masks=(masks, "parts height width"))
     values = (maps.clamp(min=0) if importance == "positive" else maps).double()
     sums = values.flatten(1) @ masks.double().flatten(1).T
-    found = sums / masks.sum((1, 2)).clamp(min=1) if importance == "mean" else sums
-    return found.float().double()  # parts of equal values stay equal, in whatever order they were added
+    return sums / masks.sum((1, 2)).clamp(min=1) if importance == "mean" else sums
 
 
 class PartShapley(NamedTuple):
@@ -272,7 +271,7 @@ def minimal_sets(own: Collection[str], others: Sequence[Collection[str]]) -> lis
 
 
 class Checks(NamedTuple):
-    """What the important parts of an explanation do, at each threshold; see `completeness_checks`."""
+    """Checks of the important parts of an explanation, at each threshold; see `completeness_checks`."""
 
     controlled: Float64[Tensor, " thresholds"]
     preservation: Float64[Tensor, " thresholds"]
