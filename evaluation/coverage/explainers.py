@@ -369,7 +369,7 @@ def rise_maps(
     Example:
         >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         >>> image = torch.zeros(1, 3, 8, 8)
-        >>> image[:, 1, :, :4] = 9  # what speaks for class 1 lies on the left
+        >>> image[:, 1, :, :4] = 9  # evidence for class 1 lies on the left
         >>> found = rise_maps(network, image, torch.tensor([1]), masks=200)
         >>> bool(found[..., :2].mean() > found[..., 6:].mean())
         True
@@ -500,7 +500,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _is_of(names: Sequence[str], name: str) -> bool:
-    """Tell whether a class, or its twin for layers, is one of these."""
+    """Tell whether a class, or its twin for layers, is among the names."""
     return name.removeprefix("Layer") in names
 
 
