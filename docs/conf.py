@@ -1,0 +1,105 @@
+"""The site: pages of this folder, the reference of the Python interface, and the commands.
+
+``scripts/docs`` builds it, from a copy of this folder.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from candlelight.version import code_version
+
+# Packages whose names users import, in the order of the reference.
+PACKAGES = {
+    "candlelight": "Common names",
+    "candlelight.generators": "Recipes, plans, rendering",
+    "candlelight.blender_assets": "Shipped assets",
+    "candlelight.loaders": "Frames and packs",
+    "candlelight.loaders.public": "Public data sets",
+    "candlelight.evaluation": "Evaluations and results",
+    "candlelight.evaluation.views": "Views of data",
+    "candlelight.evaluation.models": "Models",
+    "candlelight.evaluation.intrinsic": "Intrinsic images",
+    "candlelight.evaluation.concepts": "Concepts",
+    "candlelight.evaluation.coverage": "Explanations",
+    "candlelight.evaluation.causal": "Causal representations",
+    "candlelight.evaluation.perception": "Perceptual distances",
+}
+
+project = "candlelight"
+author = "the candlelight authors"
+version = release = code_version()
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+root_doc = "index"
+exclude_patterns = ["strips"]
+autosummary_generate = False
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+napoleon_use_ivar = True
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+nb_execution_mode = "cache"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+copybutton_prompt_text = ">>> "
+copybutton_exclude = ".linenos, .gp, .go"
+html_theme = "pydata_sphinx_theme"
+html_title = "candlelight"
+html_show_sourcelink = False
+html_theme_options = {"show_toc_level": 1, "navigation_depth": 3, "secondary_sidebar_items": ["page-toc"]}
+
+
+def public_names(package: str) -> Iterator[tuple[str, Any]]:
+    """Yield the names that users import from a package, with their objects."""
+    module = importlib.import_module(package)
+    for name in sorted(set(dir(module)) - {"require_module"}, key=str.lower):
+        value = getattr(module, name)
+        ours = getattr(value, "__module__", package).startswith("candlelight")
+        if not name.startswith("_") and not inspect.ismodule(value) and ours:
+            yield name, value
+
+
+def write_reference(app: Any) -> None:
+    """Write one page for each package: a table of its functions and classes, then each with its docstring."""
+    folder = Path(app.srcdir) / "api"
+    folder.mkdir(exist_ok=True)
+    for package, title in PACKAGES.items():
+        described = [name for name, value in public_names(package) if callable(value)]
+        kinds = {name: "class" if inspect.isclass(value) else "function" for name, value in public_names(package)}
+        lines = [title, "=" * len(title), "", f".. currentmodule:: {package}", "", f"Names of ``{package}``.", ""]
+        lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in described)]
+        for name in described:
+            lines += ["", f".. auto{kinds[name]}:: {name}", *["   :members:"] * (kinds[name] == "class")]
+        text = "\n".join(lines) + "\n"
+        page = folder / f"{package.removeprefix('candlelight.')}.rst"
+        if not page.is_file() or page.read_text() != text:  # Sphinx reads changed pages again
+            page.write_text(text)
+
+
+def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Turn our docstrings into reStructuredText: bars are no substitutions, and ``\\b`` starts commands."""
+    text = "\n".join(lines)
+    text = re.sub(r"^ *\x08\n((?:.+\n?)+)", lambda found: "::\n\n" + re.sub("(?m)^ *", "    ", found[1]) + "\n", text, flags=re.M)
+    parts = re.split(r"(``[^`]+``)", text)
+    parts[::2] = [re.sub(r"(?<![\\`])([|*])(?=\S)", r"\\\1", part) for part in parts[::2]]
+    lines[:] = "".join(parts).split("\n")
+
+
+def setup(app: Any) -> None:
+    """Register what Sphinx calls."""
+    app.connect("builder-inited", write_reference)
+    app.connect("autodoc-process-docstring", clean_docstring, priority=400)
