@@ -42,7 +42,7 @@ extensions = [
     "sphinx_design",
 ]
 root_doc = "index"
-exclude_patterns = ["strips"]
+exclude_patterns = ["strips", "tutorials/*/**"]  # the notebooks render beside themselves
 autosummary_generate = False
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -60,6 +60,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "pydata_sphinx_theme"
 html_title = "candlelight"
 html_show_sourcelink = False
+html_static_path = ["static"]
 html_theme_options = {"show_toc_level": 1, "navigation_depth": 3, "secondary_sidebar_items": ["page-toc"]}
 
 
@@ -79,8 +80,18 @@ def write_reference(app: Any) -> None:
     folder.mkdir(exist_ok=True)
     for package, title in PACKAGES.items():
         described = [name for name, value in public_names(package) if callable(value)]
-        kinds = {name: "class" if inspect.isclass(value) else "function" for name, value in public_names(package)}
-        lines = [title, "=" * len(title), "", f".. currentmodule:: {package}", "", f"Names of ``{package}``.", ""]
+        kinds = {
+            name: "class" if inspect.isclass(value) else "function" for name, value in public_names(package)
+        }
+        lines = [
+            title,
+            "=" * len(title),
+            "",
+            f".. currentmodule:: {package}",
+            "",
+            f"Names of ``{package}``.",
+            "",
+        ]
         lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in described)]
         for name in described:
             lines += ["", f".. auto{kinds[name]}:: {name}", *["   :members:"] * (kinds[name] == "class")]
@@ -91,15 +102,27 @@ def write_reference(app: Any) -> None:
 
 
 def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Turn our docstrings into reStructuredText: bars are no substitutions, and ``\\b`` starts commands."""
+    """Turn our docstrings into reStructuredText: bars and stars are text, and commands follow a backspace."""
     text = "\n".join(lines)
-    text = re.sub(r"^ *\x08\n((?:.+\n?)+)", lambda found: "::\n\n" + re.sub("(?m)^ *", "    ", found[1]) + "\n", text, flags=re.M)
+    text = re.sub(
+        r"^ *\x08\n((?:.+\n?)+)",
+        lambda found: "::\n\n" + re.sub("(?m)^ *", "    ", found[1]) + "\n",
+        text,
+        flags=re.M,
+    )
     parts = re.split(r"(``[^`]+``)", text)
     parts[::2] = [re.sub(r"(?<![\\`])([|*])(?=\S)", r"\\\1", part) for part in parts[::2]]
     lines[:] = "".join(parts).split("\n")
 
 
+def escape_stars(app: Any, context: Any, lines: list[str]) -> None:
+    """Keep the stars of file patterns in the help of commands."""
+    lines[:] = [line.replace("*", r"\*") for line in lines]
+
+
 def setup(app: Any) -> None:
-    """Register what Sphinx calls."""
+    """Register the functions that Sphinx calls."""
+    app.connect("sphinx-click-process-description", escape_stars)
+    app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("autodoc-process-docstring", clean_docstring, priority=400)

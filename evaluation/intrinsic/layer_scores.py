@@ -48,7 +48,7 @@ def normal_errors(
     target: Float[Tensor, "batch 3 height width"],
     mask: PixelMask,
 ) -> NormalErrors:
-    """Compute the angles between normals: ``atan2(|p x t|, p . t)``, as Fouhey et al., ICCV 2013.
+    """Compute the angles between normals: ``atan2(|p x t|, p t)``, as Fouhey et al., ICCV 2013.
 
     Args:
         prediction: normals of any length, in the axes of the target; a normal of length 0 is at 90 degrees.

@@ -35,7 +35,7 @@ class Pairs:
     first: Int[ndarray, " n"]
     second: Int[ndarray, " n"]
     drawn: Bool[ndarray, "n k"]
-    label: Shaped[ndarray, " n *labels"]
+    label: Shaped[ndarray, "n ..."]
 
     @property
     def exists(self) -> Bool[ndarray, " n"]:
