@@ -8,7 +8,10 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
+
+import yaml
 
 from candlelight.version import code_version
 
@@ -95,10 +98,38 @@ def write_reference(app: Any) -> None:
         lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in described)]
         for name in described:
             lines += ["", f".. auto{kinds[name]}:: {name}", *["   :members:"] * (kinds[name] == "class")]
-        text = "\n".join(lines) + "\n"
-        page = folder / f"{package.removeprefix('candlelight.')}.rst"
-        if not page.is_file() or page.read_text() != text:  # Sphinx reads changed pages again
-            page.write_text(text)
+        write_changed(folder / f"{package.removeprefix('candlelight.')}.rst", "\n".join(lines) + "\n")
+
+
+def write_gallery(app: Any) -> None:
+    """Write the page of the gallery: each picture of gallery.yaml with the command that renders it."""
+    folder = Path(app.srcdir)
+    lines = ["# Gallery", "", "Every picture carries the command that renders its images.", ""]
+    for name, entry in yaml.safe_load((folder / "gallery.yaml").read_text(encoding="utf-8")).items():
+        page, picture = f"recipes/{name}.md", entry.get("picture", f"recipes/{name}.jpg")
+        title = f"[{name}]({page})" if (folder / page).is_file() else name
+        command = entry.get("command") or render_command(name, entry)
+        lines += [f"## {title}", "", f"![{entry['caption']}]({picture})", "", entry["caption"], ""]
+        lines += ["```console", command, "```", ""]
+    write_changed(folder / "gallery.md", "\n".join(lines))
+
+
+def render_command(name: str, entry: dict[str, Any]) -> str:
+    """Write the command that renders the samples of a grid, and more where it shows some of them."""
+    width, height = entry["tile"]
+    changed = [f"image.width={width}", f"image.height={height}", *entry.get("overrides", ())]
+    sets = dict.fromkeys(some["set"] for some in entry.get("shown", ()))
+    parts = [f"candlelight render {entry['recipe']}", *[f"--sets {','.join(sets)}"] * bool(sets)]
+    if limit := entry.get("limit"):
+        parts.append(f"--limit {limit}")
+    parts += [f"--set {quote(one)}" for one in changed]
+    return " \\\n    ".join([*parts, f"--out {name}"])
+
+
+def write_changed(path: Path, text: str) -> None:
+    """Write a page, unless it is there: Sphinx reads changed pages again."""
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -125,4 +156,5 @@ def setup(app: Any) -> None:
     app.connect("sphinx-click-process-description", escape_stars)
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
+    app.connect("builder-inited", write_gallery)
     app.connect("autodoc-process-docstring", clean_docstring, priority=400)

@@ -10,11 +10,11 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from candlelight.generators import condition, counterfactual, load_recipe, make_plan, render
@@ -34,28 +34,13 @@ DOCS = Path(__file__).parents[1] / "docs"
 MOST_BYTES = 97_000  # of a picture; files of more than 100 kB are not committed
 
 
-def fixed(image_set: str, **values: object) -> list[str]:
-    """Override the lists of values of factors."""
-    return [f"sets.{image_set}.factors.{name}.values=[{value}]" for name, value in values.items()]
-
-
 @dataclass(frozen=True)
 class Grid:
-    """A picture of samples in rows and columns.
+    """A picture of samples in rows and columns: an entry of docs/gallery.yaml, which describes the fields."""
 
-    Attributes:
-        recipe: name or path of the recipe.
-        tile: width and height of the images.
-        columns: number of samples in a row.
-        limit: number of samples of each image set, chosen at random; by default all.
-        overrides: changed fields of the recipe.
-        shown: image sets and factor values of the samples to show, in this order; by default all samples.
-        labels: text above a sample by image set, with names of factors in braces.
-        layers: layers to show, one below the other.
-    """
-
+    caption: str
     recipe: str
-    tile: tuple[int, int]
+    tile: Sequence[int]
     columns: int
     limit: int | None = None
     overrides: Sequence[str] = ()
@@ -65,120 +50,24 @@ class Grid:
 
 
 FINE = ["render.samples=64"]  # the noise of the 16 samples of `candle` is visible
-CYLINDER = fixed("candle", lights="left", object_type="cylinder", color="red", size=2, rotation=0)
-LEAVES = ["sets.dead_leaves.grid=[colors, contrast, shape]", "sets.dead_leaves.draws=1"]
-ALBEDO = ["sets.albedo.factors.material.count=1", *fixed("albedo", light_azimuth=-20, temperature=4500)]
-LIGHTS = fixed("illumination", temperature="2500, 6500", light_azimuth="-44, -22, 2, 22, 44")
-SCENES = load_recipe("concepts").sets["albedo"].factors["scene"].model_dump()["values"]
-BY_TURNS = [
-    ("albedo", {"scene": scene, "texturing": texturing})
-    for scene, texturing in zip(SCENES, cycle(["rgb", "textured"]), strict=False)
-]
-ONE_SCENE = ("illumination", {"scene": "suzanne_knot_cylinder", "texturing": "rgb", "material": 0})
-CONTROL_SETS = ("albedo_camera", "albedo_pose", "negatives")
-CONTROLLED = [
-    *(
-        change
-        for name in (*CONTROL_SETS, "illumination_camera", "illumination_pose")
-        for change in fixed(name, scene=ONE_SCENE[1]["scene"], texturing="rgb")
-    ),
-    *(change for name in CONTROL_SETS[:2] for change in fixed(name, light_azimuth=-20, temperature=4500)),
-    *fixed("albedo_camera", camera_x="-0.135, 0.015, 0.135", camera_height="3.51, 3.69"),
-    *("sets.albedo_pose.factors.pose.count=6", "sets.negatives.factors.draw.count=6"),
-]
-CONTROL_LABELS = {
-    "albedo_camera": "{camera_x}, {camera_height} m",
-    "albedo_pose": "pose {pose}",
-    "negatives": "negative {draw}",
-}
-MOVES = [
-    *fixed("translation", translation="0, 0.1, 0.23, 0.35"),
-    *fixed("rotation", rotation="0, 1, 3.6, 10.9"),
-    *fixed("scale", scale="1, 1.026, 1.3, 1.98"),
-    *fixed("illuminant", hue="611, 510, 467", saturation="0, 8"),
-]
-STILL_LIFES: list[tuple[str, Mapping[str, Any]]] = [
-    ("translation", {"scene": 0, "axis": "x"}),
-    ("rotation", {"scene": 1}),
-    ("scale", {"scene": 0}),
-    ("illuminant", {"scene": 1, "hue": 611}),
-    ("illuminant", {"scene": 1, "hue": (510, 467), "saturation": 8}),
-]
-MOVED = {
-    "translation": "translation {translation} deg",
-    "rotation": "rotation {rotation} deg",
-    "scale": "scale {scale}",
-    "illuminant": "{hue} nm, {saturation} steps",
-}
-RELIT = [
-    ("train", {"scene": 14, "temperature": 3000}),
-    ("train", {"scene": 76, "temperature": 6500}),
-    ("train", {"scene": 84, "temperature": 6500}),
-]
-PART_LABELS = {"parts": "{kind} {class}"}
-REMOVED = [
-    "sets.original.draws=1",
-    "sets.removed.counterfactual.do=[{tail: absent}, {beak: absent, wings: absent}, "
-    "{beak: absent, crest: absent, wings: absent, feet: absent}, "
-    "{beak: absent, crest: absent, wings: absent, tail: absent, feet: absent}]",
-    "sets.cleared.counterfactual.do=[{distractor_1: absent}]",
-    "sets.recoloured.counterfactual.do=[{wings_colour: css:magenta}]",
-    "sets.scenes.counterfactual.do=[{scene: city square}]",
-]
-REMOVED_SETS = ("original", "removed", "cleared", "recoloured", "scenes")
-ONE_FISH = ["sets.fish.draws=1", *fixed("fish", **{"class": "carp"})]
-TEXTURES = str(Path(__file__).with_name("textures.yaml"))
 
-SEQUENCES = ("passive", "targeted", "what_if")
 
-GRIDS = {
-    "candle": Grid("candle", (240, 180), 4, None, [*FINE, *CYLINDER]),
-    "candle-confounded": Grid("candle-confounded-color", (200, 150), 4, 12, FINE),
-    "candle-faithful": Grid("candle-faithful", (240, 180), 4, 12, FINE),
-    "candle-published": Grid("candle-published", (240, 180), 4, 12, FINE),
-    "concepts": Grid("concepts", (128, 128), 5, None, [*ALBEDO, *LIGHTS], [*BY_TURNS, ONE_SCENE]),
-    "concepts-controls": Grid(
-        "concepts-controls",
-        (128, 128),
-        6,
-        None,
-        CONTROLLED,
-        [(name, {"material": 0}) for name in CONTROL_SETS],
-        CONTROL_LABELS,
-    ),
-    "concepts-scans": Grid("concepts-scans", (128, 128), 5, None, ALBEDO, [("albedo", {"texturing": "rgb"})]),
-    "dead-leaves": Grid("dead-leaves", (144, 144), 6, None, LEAVES),
-    "identifiable": Grid("identifiable", (112, 112), 6, 12, shown=[("teapot", {}), ("shapes", {})]),
-    "invariance": Grid("invariance", (152, 152), 4, None, MOVES, STILL_LIFES, MOVED),
-    "negatives": Grid("negatives", (128, 128), 8, limit=24),
-    "paints-and-lights": Grid("paints-and-lights", (112, 112), 5, shown=[("grid", {"scene": 9})]),
-    "parts": Grid("parts", (128, 128), 9, None, ["sets.parts.draws=1"], (), PART_LABELS, ("image", "part")),
-    "parts-confounded": Grid(
-        "parts-confounded", (128, 128), 9, None, ["sets.train.draws=1"], [("train", {})], {"train": "{scene}"}
-    ),
-    "parts-recoloured": Grid(
-        "parts-recoloured",
-        (128, 128),
-        7,
-        None,
-        ONE_FISH,
-        [("fish", {}), ("fish_changed", {})],
-        {"fish": "original", "fish_changed": "{recoloured} {scene}"},
-    ),
-    "parts-removed": Grid(
-        "parts-removed",
-        (128, 128),
-        8,
-        None,
-        REMOVED,
-        [(image_set, {"class": name}) for name in ("beta", "zeta", "eta") for image_set in REMOVED_SETS],
-        {**{name: name for name in REMOVED_SETS}, "original": "{class}"},
-    ),
-    "relit": Grid("relit", (128, 128), 5, shown=RELIT),
-    "sequences": Grid("sequences", (96, 96), 8, 2, shown=[(name, {}) for name in SEQUENCES]),
-    "textures": Grid(TEXTURES, (200, 132), 6, labels={"textures": "{texture}"}),
-    "toy-confounded": Grid("toy-confounded", (96, 96), 8, limit=24),
-}
+def read_gallery() -> dict[str, Grid]:
+    """Read the grids of docs/gallery.yaml."""
+    text = (DOCS / "gallery.yaml").read_text(encoding="utf-8")
+    grids = {}
+    for name, entry in yaml.safe_load(text).items():
+        if "recipe" not in entry:
+            continue
+        beside = Path(__file__).with_name(entry["recipe"])
+        if beside.is_file():
+            entry["recipe"] = str(beside)
+        shown = [(some.pop("set"), some) for some in entry.pop("shown", ())]
+        grids[name] = Grid(**entry, shown=shown)
+    return grids
+
+
+GRIDS = read_gallery()
 # Meshes of `concepts-scans` by label; other figures stand in for happy and max-planck.
 SCANS = {
     **{label: f"{label}.obj" for label in ("homer", "nefertiti", "spot", "stanford-bunny")},
