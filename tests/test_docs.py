@@ -1,4 +1,6 @@
-"""Links between pages lead somewhere, the index names every page, and the code of pages names what exists.
+"""Links between pages lead somewhere, and the code of pages names what exists.
+
+That the site names every page is seen when `scripts/docs` builds it.
 
 Code of pages is compiled, and its imports are resolved. This does not see whether it runs; the pages of
 evaluation, `docs/factors.md` and README are run by tests of their own.
@@ -50,15 +52,6 @@ def test_links_lead_somewhere(page):
             assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, (
                 place
             )
-
-
-def test_the_index_names_every_page_once():
-    index = ROOT / "docs" / "README.md"
-    linked = [(index.parent / place).resolve() for place, _ in LINK.findall(read(str(index)))]
-    # The pages of single recipes are listed by the page of recipes.
-    pages = [page for page in map(ROOT.joinpath, PAGES) if page != index]
-    wanted = [page for page in pages if page.parent.name != "recipes" or page.stem == "textures"]
-    assert sorted(linked) == sorted(wanted)
 
 
 @pytest.mark.parametrize("page", PAGES)
