@@ -1,6 +1,6 @@
 """Every metric function with NaN, infinity, empty masks, constant maps and empty input in each argument.
 
-The rows of `docs/degenerate.md` are the cases: metric, argument, input, and the result or the start of the
+The rows of `degenerate.md` are the cases: metric, argument, input, and the result or the start of the
 error.
 """
 
@@ -78,7 +78,7 @@ from candlelight.evaluation.views import Comparisons
 from candlelight.loaders.errors import InputError
 
 ROW = re.compile(r"\| `(.+)` \| (.+?) \| (.+?) \| (.+) \|")
-PAGE = Path(__file__).parents[2] / "docs" / "degenerate.md"
+PAGE = Path(__file__).with_name("degenerate.md")
 ROWS = [row.groups() for row in map(ROW.fullmatch, PAGE.read_text(encoding="utf-8").splitlines()) if row]
 
 
