@@ -37,8 +37,8 @@ def tree(folder):
     ("name", "options", "printed"),
     [
         ("candle", ["--layout", "nested"], "3 samples written, 0 were there"),
-        ("concepts", ["--set", "illumination"], "2 images in 1 concept sets"),
-        ("mit", ["--by", "passes"], "2 objects written"),
+        ("concepts", ["--set", "illumination"], "2 samples written, 0 were there"),
+        ("mit", ["--by", "passes"], "2 objects written, 0 were there"),
         ("webdataset", ["--shard-size", "4"], "11 samples written, 0 were there"),
     ],
 )
@@ -56,6 +56,18 @@ def test_the_command_exports_or_refuses_in_one_line(roots, tmp_path, name, optio
     assert done.exit_code == 2
     assert "theirs: expected an empty folder or the folder of an export; name another" in done.output
     assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "owner"),
+    [("candle", ["--layers", "depth"], "webdataset"), ("mit", ["--bounds", "exact"], "candle")],
+)
+def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, owner):
+    arguments = ["export", str(roots[name]), "--to", name, *options, "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, arguments)
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert f"{options[0]} is for --to {owner}, not {name}; leave it out" in done.output
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -77,8 +89,8 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     assert tree(tmp_path) == whole
     again = {path for path, number in numbers.items() if path.stat().st_ino != number}
     assert again <= {tmp_path / lost, tmp_path / "0.png"} or name == "mit"
-    if name in ("candle", "webdataset"):
-        assert (done.written, done.found) == {"candle": (1, 2), "webdataset": (2, 3)}[name]
+    counts = {"candle": (1, 2), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
+    assert (done.written, done.found) == counts[name]
 
 
 @pytest.mark.parametrize(
