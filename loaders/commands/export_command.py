@@ -22,7 +22,7 @@ _LAYOUTS = {
 @click.option(
     "--to",
     "kind",
-    type=click.Choice(["candle", "concepts", "mit", "webdataset"]),
+    type=click.Choice(["candle", "coco", "concepts", "mit", "webdataset"]),
     required=True,
     help="Layout to write.",
 )
