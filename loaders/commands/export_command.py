@@ -12,7 +12,7 @@ _LAYOUTS = {
     "layout": ("candle",),
     "bounds": ("candle",),
     "by": ("mit",),
-    "layers": ("webdataset",),
+    "layers": ("exr", "png", "webdataset"),
     "shard_size": ("webdataset",),
 }
 
@@ -22,7 +22,7 @@ _LAYOUTS = {
 @click.option(
     "--to",
     "kind",
-    type=click.Choice(["candle", "coco", "concepts", "mit", "webdataset"]),
+    type=click.Choice(["candle", "coco", "concepts", "exr", "mit", "png", "webdataset"]),
     required=True,
     help="Layout to write.",
 )
