@@ -11,7 +11,9 @@ from candlelight.loaders.exports import (
     export_candle,
     export_coco,
     export_concepts,
+    export_exr,
     export_mit,
+    export_png,
     export_webdataset,
 )
 from candlelight.loaders.frames import frame_path
@@ -21,7 +23,9 @@ EXPORTS = {
     "candle": export_candle,
     "coco": lambda root, out: export_coco(root, out, "free"),
     "concepts": export_concepts,
+    "exr": lambda root, out, **options: export_exr(root, out, "free", **options),
     "mit": export_mit,
+    "png": lambda root, out, **options: export_png(root, out, "free", **options),
     "webdataset": lambda root, out, **options: export_webdataset(
         root, out, "free", **{"shard_size": 2, **options}
     ),
@@ -32,7 +36,7 @@ EXPORTS = {
 def roots(candle_frames, concept_frames, capture_frames, frames_root):
     return {
         **{"candle": candle_frames, "concepts": concept_frames},
-        **{"mit": capture_frames, "webdataset": frames_root, "coco": frames_root},
+        **{"mit": capture_frames, **dict.fromkeys(("coco", "exr", "png", "webdataset"), frames_root)},
     }
 
 
@@ -46,6 +50,8 @@ def tree(folder):
         ("candle", ["--layout", "nested"], "3 samples written, 0 were there"),
         ("coco", ["--set", "free"], "5 samples written, 0 were there"),
         ("concepts", ["--set", "illumination"], "2 samples written, 0 were there"),
+        ("exr", ["--layers", "depth,part"], "11 samples written, 0 were there"),
+        ("png", ["--layers", "image"], "11 samples written, 0 were there"),
         ("mit", ["--by", "passes"], "2 objects written, 0 were there"),
         ("webdataset", ["--shard-size", "4"], "11 samples written, 0 were there"),
     ],
@@ -68,7 +74,10 @@ def test_the_command_exports_or_refuses_in_one_line(roots, tmp_path, name, optio
 
 @pytest.mark.parametrize(
     ("name", "options", "owner"),
-    [("candle", ["--layers", "depth"], "webdataset"), ("mit", ["--bounds", "exact"], "candle")],
+    [
+        ("candle", ["--layers", "depth"], "exr or png or webdataset"),
+        ("mit", ["--bounds", "exact"], "candle"),
+    ],
 )
 def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, owner):
     arguments = ["export", str(roots[name]), "--to", name, *options, "--out", str(tmp_path / "out")]
@@ -85,7 +94,9 @@ def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, o
         ("coco", "images/free/000001.png"),
         ("coco", "annotations/instances_free.json"),
         ("concepts", "IID_data/concepts/cube_sphere_tex_mat0temp2500/000.png"),
+        ("exr", "free/000004.exr"),
         ("mit", "data/cup/mask.png"),
+        ("png", "free/metadata/000004.json"),
         ("webdataset", "free-000001.tar"),
     ],
 )
@@ -99,8 +110,9 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     assert tree(tmp_path) == whole
     again = {path for path, number in numbers.items() if path.stat().st_ino != number}
     together = (lost, "0.png", "annotations/parts_free.json")  # are written with the lost file
-    assert again <= {tmp_path / one for one in together} or name == "mit"
-    counts = {"candle": (1, 2), "coco": (1, 4), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
+    assert again <= {tmp_path / one for one in together} or name in ("mit", "png")
+    counts = {"candle": (1, 2), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
+    counts |= dict.fromkeys(("coco", "exr", "png"), (1, 4))
     assert (done.written, done.found) == ((0, 5) if lost.endswith("instances_free.json") else counts[name])
 
 
@@ -108,6 +120,7 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     ("name", "options"),
     [
         *(("candle", {"layout": "nested"}), ("candle", {"bounds": "faithful"}), ("mit", {"by": "passes"})),
+        *(("exr", {"layers": ["depth"]}), ("png", {"layers": ["depth"]})),
         *(("webdataset", {"shard_size": 7}), ("webdataset", {"layers": ["depth"]})),
     ],
 )
@@ -123,7 +136,9 @@ def test_other_options_need_another_folder(roots, tmp_path, name, options):
         ("candle", ("candle", 3541), "image", {"0.json", "0.png"}),
         ("coco", ("free", 1), "part", {"000000.png"}),
         ("concepts", ("illumination", 1), "image", {"002.png"}),
+        ("exr", ("free", 1), "depth", {"000000.exr"}),
         ("mit", ("captures", 0), "albedo", set()),
+        ("png", ("free", 0), "depth", {"scales.json"}),
         ("webdataset", ("free", 4), "image", {"free-000000.tar"}),
     ],
 )
