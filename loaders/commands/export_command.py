@@ -50,7 +50,7 @@ _LAYOUTS = {
     "--layers",
     callback=split_names,
     metavar="NAME,...",
-    help="WebDataset: layers to write.  [default: all]",
+    help="EXR, PNG, WebDataset: layers to write.  [default: all]",
 )
 @click.option(
     "--shard-size",
@@ -60,11 +60,15 @@ _LAYOUTS = {
     help="WebDataset: number of samples in each tar file.",
 )
 def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: Any) -> None:
-    """Write frames in the layout of a published data set.
+    """Write frames as files that other tools read.
 
-    The layouts are those of CANDLE, of concept sets (CSM), of MIT Intrinsic Images, and WebDataset.
+    The layouts are those of COCO, WebDataset, CANDLE, concept sets (CSM) and MIT Intrinsic Images, and
+    OpenEXR and PNG files of the layers.
 
     \b
+    candlelight export frames --to coco --out coco
+    candlelight export frames --to exr --out exr
+    candlelight export frames --to png --layers image,depth --out png
     candlelight export frames --to candle --out candle
     candlelight export frames --to candle --bounds faithful --layout nested --out candle
     candlelight export frames --to concepts --out csm

@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float64, UInt8, UInt16
 from numpy import ndarray
+from pydantic import Field
 
 from candlelight.loaders.exports.export_loop import (
     ExportCounts,
@@ -51,7 +52,7 @@ class PngScale(Record):
 class PngScalesRecord(Record):
     """``scales.json``: the scales of all layers by set and layer."""
 
-    schema_version: int = 1
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
     name: str
     licence: str
     recipe_sha256: str
@@ -103,7 +104,7 @@ frames
     record = PngScalesRecord(
         name=info.name, licence=info.licence, recipe_sha256=info.recipe.sha256, sets=scales
     )
-    text = record.model_dump_json(indent=2) + "\n"
+    text = record.model_dump_json(by_alias=True, indent=2) + "\n"
     units = [ExportUnit(_SIDE_FILE, lambda: {_SIDE_FILE: text.encode()}, 0)]
     for one in sets:
         for row, index in enumerate(one.indices.tolist()):
