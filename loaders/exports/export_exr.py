@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from candlelight.loaders.choices import choose_layers
-from candlelight.loaders.errors import InputError, require_module
+from candlelight.loaders.errors import InputError, blaming, require_module
 from candlelight.loaders.exports.export_loop import (
     ExportCounts,
     ExportFiles,
@@ -67,8 +67,11 @@ def export_exr(
 frames
     """
     frames = Path(frames)
-    if "image" in (layers or ()):
-        raise InputError("layer `image`: EXR files hold linear light; name `radiance`, or export to png")
+    if layers is not None and (not layers or "image" in layers):
+        raise InputError(
+            f"`layers`: expected layers of linear light, such as `radiance`, got "
+            f"{', '.join(layers) or 'none'}; PNG files hold `image`"
+        )
     fitting = fitting_sets(frames, set_name, lambda one: len(one.layers) > 1, "a layer other than `image`")
     require_module("OpenEXR", "exr")
     sets = [
@@ -143,7 +146,11 @@ def _write(path: Path, frame: Frame, names: dict[str, list[str]]) -> None:
         for name, array in frame.layers.items()
         for channel, plane in zip(names[name], _planes(array), strict=True)
     }
-    with OpenEXR.File(_header(frame.metadata), channels) as made:
+    cure = "free space, or name another folder"
+    with (
+        OpenEXR.File(_header(frame.metadata), channels) as made,
+        blaming(f"`{frame.metadata.id}` cannot be written", cure),
+    ):
         made.write(str(path))
 
 

@@ -75,8 +75,11 @@ def test_layers_can_be_chosen(frames_root, tmp_path):
     _, channels = read(tmp_path / "grid" / "000003.exr")
     left = {f"ViewLayer.Combined_left.{one}" for one in "RGB"}
     assert set(channels) == {"ViewLayer.Depth.Z", *left}
-    with refused("layer `image`: EXR files hold linear light; name `radiance`, or export to png"):
-        export_exr(frames_root, tmp_path, "grid", ["image"])
+    for some, told in ((["image", "depth"], "image, depth"), ([], "none")):
+        with refused(
+            f"expected layers of linear light, such as `radiance`, got {told}; PNG files hold `image`"
+        ):
+            export_exr(frames_root, tmp_path, "grid", some)
     with refused("layer `light/top` is not in this set; it has image, radiance"):
         export_exr(frames_root, tmp_path, "grid", ["light/top"])
 

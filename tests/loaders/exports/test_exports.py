@@ -75,7 +75,7 @@ def test_the_command_exports_or_refuses_in_one_line(roots, tmp_path, name, optio
 @pytest.mark.parametrize(
     ("name", "options", "owner"),
     [
-        ("candle", ["--layers", "depth"], "exr or png or webdataset"),
+        ("candle", ["--layers", "depth"], "exr, png or webdataset"),
         ("mit", ["--bounds", "exact"], "candle"),
     ],
 )
