@@ -29,8 +29,9 @@ from candlelight.generators.commands.render_options import (
     worker_options,
 )
 from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress, version_option
+from candlelight.loaders.commands.export_command import export
 from candlelight.loaders.commands.info_command import info
-from candlelight.loaders.commands.pack_commands import export, pack, push
+from candlelight.loaders.commands.pack_commands import pack, push
 
 
 @click.group(

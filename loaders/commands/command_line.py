@@ -5,7 +5,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -195,3 +195,10 @@ def given_options(ctx: click.Context) -> list[str]:
     """List the options given on the command line, in the order of the command's help."""
     source = ctx.get_parameter_source
     return [one.opts[0] for one in ctx.command.params if source(str(one.name)) is ParameterSource.COMMANDLINE]
+
+
+def refuse_options_of_others(kind: str, owners: Mapping[str, Sequence[str]]) -> None:
+    """Refuse options of the running command that belong to other values of ``--to`` than ``kind``."""
+    for option in given_options(click.get_current_context()):
+        if kind not in (owner := owners.get(option, (kind,))):
+            raise InputError(f"{option} is for --to {' or '.join(owner)}, not {kind}; leave it out")

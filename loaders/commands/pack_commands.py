@@ -1,14 +1,12 @@
-"""The commands ``candlelight pack``, ``push`` and ``export``."""
+"""The commands ``candlelight pack`` and ``push``."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from candlelight.loaders.commands.command_line import Folder, given_options, progress, split_names
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.commands.command_line import Folder, progress, refuse_options_of_others, split_names
 
 
 def _size(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -17,13 +15,6 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int
     if not (found := re.fullmatch(r"(\d{1,6})x(\d{1,6})", value, re.ASCII)):
         raise click.BadParameter(f"expected width x height in pixels as in 64x48, got {value}")
     return int(found[1]), int(found[2])
-
-
-def _refuse_options_of_others(kind: str, owners: Mapping[str, str]) -> None:
-    """Refuse options of the running command that belong to another value of ``--to`` than ``kind``."""
-    for option in given_options(click.get_current_context()):
-        if (owner := owners.get(option, kind)) != kind:
-            raise InputError(f"{option} is for --to {owner}, not {kind}; leave it out")
 
 
 @click.command()
@@ -87,7 +78,7 @@ def pack(
     from candlelight.loaders import pack_hdf5, pack_hub
     from candlelight.loaders.packs.split_plan import read_split_plan
 
-    _refuse_options_of_others(kind, {"--compression": "hdf5"})
+    refuse_options_of_others(kind, {"--compression": ("hdf5",)})
     plan = read_split_plan(split, split_seed, split_by, hold_out)
     if kind == "hub":
         click.echo(str(pack_hub(frames, out, plan=plan, **what)))
@@ -132,79 +123,3 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
         click.echo(silent)
     what = "would be sent" if dry_run else "are there"
     click.echo(f"{sent.url}: {len(sent.files)} files, {sent.bytes / 1e6:.1f} MB, {what}")
-
-
-@click.command()
-@click.argument("frames", type=Folder())
-@click.option(
-    "--to",
-    "kind",
-    type=click.Choice(["candle", "concepts", "mit", "webdataset"]),
-    required=True,
-    help="Layout to write.",
-)
-@click.option("--out", type=Folder(), required=True, help="Folder to write or continue.")
-@click.option("--set", "set_name", metavar="NAME", help="Image set; may be left out if only one fits.")
-@click.option(
-    "--layout",
-    type=click.Choice(["flat", "nested"]),
-    default="flat",
-    help="CANDLE: flat metadata as in its second release, or nested under the id as in its first.",
-)
-@click.option(
-    "--bounds",
-    type=click.Choice(["exact", "faithful"]),
-    default="exact",
-    help="CANDLE: bounding boxes of the image, or as published, before the camera's small turns.",
-)
-@click.option(
-    "--by",
-    type=click.Choice(["paper", "passes"]),
-    default="paper",
-    help="MIT: by the paper's equations from captures in two materials, or from the layers of one frame.",
-)
-@click.option(
-    "--shard-size",
-    type=click.IntRange(1),
-    default=1000,
-    metavar="N",
-    help="WebDataset: number of samples in each tar file.",
-)
-def export(
-    frames: Path,
-    kind: Literal["candle", "concepts", "mit", "webdataset"],
-    out: Path,
-    set_name: str | None,
-    layout: Literal["flat", "nested"],
-    bounds: Literal["exact", "faithful"],
-    by: Literal["paper", "passes"],
-    shard_size: int,
-) -> None:
-    """Write frames in the layout of a published data set.
-
-    The layouts are those of CANDLE, of concept sets (CSM), of MIT Intrinsic Images, and WebDataset.
-
-    \b
-    candlelight export frames --to candle --out candle
-    candlelight export frames --to candle --bounds faithful --layout nested --out candle
-    candlelight export frames --to concepts --out csm
-    candlelight export frames --to mit --by passes --out mit
-    candlelight export frames --to webdataset --shard-size 500 --out tar
-    """
-    from candlelight.loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
-
-    owners = {"--layout": "candle", "--bounds": "candle", "--by": "mit", "--shard-size": "webdataset"}
-    _refuse_options_of_others(kind, owners)
-    if kind == "concepts":
-        counts = export_concepts(frames, out, set_name)
-        click.echo(f"{out}: {sum(counts.values())} images in {len(counts)} concept sets")
-        return
-    if kind == "mit":
-        names = export_mit(frames, out, by, set_name)
-        click.echo(f"{out}: {len(names)} objects written")
-        return
-    if kind == "webdataset":
-        done = export_webdataset(frames, out, set_name, shard_size)
-    else:
-        done = export_candle(frames, out, layout, bounds, set_name)
-    click.echo(f"{out}: {done.written} samples written, {done.found} were there")

@@ -1,6 +1,7 @@
 """Write frames in the layout of CANDLE: ``<id>.png`` and ``<id>.json`` in one folder."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,12 +10,16 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.exports.export_folder import ExportCounts, open_export_folder
+from candlelight.loaders.exports.export_loop import (
+    ExportCounts,
+    ExportFiles,
+    ExportUnit,
+    fitting_sets,
+    write_export,
+)
 from candlelight.loaders.files.layer_codecs import encode_png
-from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.frame_folder import FrameFolder
-from candlelight.loaders.frames import read_dataset_info
-from candlelight.loaders.schema import CameraRecord, Metadata, ObjectRecord
+from candlelight.loaders.schema import CameraRecord, Metadata, ObjectRecord, SetInfo
 
 CandleLayout = Literal["flat", "nested"]
 Bounds = Literal["exact", "faithful"]
@@ -60,25 +65,26 @@ def export_candle(
 frames
     """
     frames, out = Path(frames), Path(out)
-    opened = FrameFolder(frames, _choose(frames, set_name), layers=("image",))
+    sets = fitting_sets(frames, set_name, _has_candles_factors, f"the factors {', '.join(CANDLE_FACTORS)}")
+    if len(sets) > 1:
+        raise InputError(f"{frames}: several sets have CANDLE's factors; name one of {', '.join(sets)}")
+    opened = FrameFolder(frames, next(iter(sets)), layers=("image",))
+
+    def files(row: int, name: str) -> ExportFiles:
+        frame = opened.frame(row, verify=True)
+        entry = candle_metadata(frame.metadata, opened.set_info.width, opened.set_info.height, bounds)
+        image = np.pad(frame.layers["image"], ((0, 0), (0, 0), (0, 1)), constant_values=255)
+        text = json.dumps(entry if layout == "flat" else {name: entry}, indent=4)
+        return {f"{name}.png": encode_png(image), f"{name}.json": text.encode()}
+
+    units = [
+        ExportUnit(f"{index}.json", partial(files, row, str(index)))
+        for row, index in enumerate(opened.indices.tolist())
+    ]
     recipe = opened.info.recipe.sha256
-    written = 0
-    with open_export_folder(
-        out, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe
-    ):
-        for row, index in enumerate(opened.indices.tolist()):
-            text, picture = out / f"{index}.json", out / f"{index}.png"
-            if text.is_file():
-                continue
-            frame = opened.frame(row, verify=True)
-            entry = candle_metadata(frame.metadata, opened.set_info.width, opened.set_info.height, bounds)
-            image = np.pad(frame.layers["image"], ((0, 0), (0, 0), (0, 1)), constant_values=255)
-            with replacing(picture) as partial:
-                partial.write_bytes(encode_png(image))
-            with replacing(text) as partial:
-                partial.write_text(json.dumps(entry if layout == "flat" else {str(index): entry}, indent=4))
-            written += 1
-    return ExportCounts(written, len(opened) - written)
+    return write_export(
+        out, units, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe
+    )
 
 
 def candle_metadata(metadata: Metadata, width: int, height: int, bounds: Bounds = "exact") -> dict[str, Any]:
@@ -165,15 +171,5 @@ def _project(
     return (image[:, :2] / image[:, 2:]).round(6)
 
 
-def _choose(frames: Path, set_name: str | None) -> str:
-    """Name the set to export: the named set, or the only set that has CANDLE's factors."""
-    sets = read_dataset_info(frames).sets
-    fitting = [name for name, info in sets.items() if set(CANDLE_FACTORS) <= {f.name for f in info.factors}]
-    if set_name in fitting or (set_name is None and len(fitting) == 1):
-        return set_name or fitting[0]
-    if set_name is not None or not fitting:
-        raise InputError(
-            f"{frames}: expected a set with the factors {', '.join(CANDLE_FACTORS)}, "
-            f"got {set_name or ', '.join(sets)}"
-        )
-    raise InputError(f"{frames}: several sets have CANDLE's factors; name one of {', '.join(fitting)}")
+def _has_candles_factors(set_info: SetInfo) -> bool:
+    return set(CANDLE_FACTORS) <= {factor.name for factor in set_info.factors}

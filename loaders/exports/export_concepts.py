@@ -1,21 +1,27 @@
 """Write concept sets in the folders that the CSM paper's code reads: one folder of images for each set."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.exports.export_folder import open_export_folder
-from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.exports.export_loop import (
+    ExportCounts,
+    ExportFiles,
+    ExportUnit,
+    fitting_sets,
+    write_export,
+)
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import IMAGE, read_dataset_info
 from candlelight.loaders.schema import FactorValue, SetInfo
 
-_FOLDER = Path("IID_data") / "concepts"
+_FOLDER = "IID_data/concepts"
 _ALBEDO, _ILLUMINATION = "material", "light_azimuth"  # the factor that varies inside a concept set
 _FACTORS = {"scene", "texturing", "temperature", _ALBEDO, _ILLUMINATION}
 
 
-def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = None) -> dict[str, int]:
+def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = None) -> ExportCounts:
     """Write the complete samples of concept sets in the folders that the paper's code reads.
 
     Gupta, Saini and Narayanan, ICVGIP 2022; folder names follow the lists in their later code. Images lie in
@@ -28,51 +34,44 @@ def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = 
         set_name: the image set; None for all.
 
     Returns:
-        The number of images of each concept, including images that existed before.
+        How many samples were written now, and how many were found.
 
     Raises:
         InputError: there is no such set, a scene's name cannot name a folder, two samples get one name, a
             frame is damaged, or the folder holds something else.
 
     Example:
-        >>> export_concepts(Path("frames"), Path("csm"))["suzanne_mat0temp2500"]  # doctest: +SKIP
+        >>> export_concepts(Path("frames"), Path("csm")).written  # doctest: +SKIP
         44
     """
-    frames, out = Path(frames), Path(out)
-    info = read_dataset_info(frames)
-    requested = info.sets if set_name is None else {set_name: info.set(set_name)}
-    names = [name for name, one in requested.items() if _is_concept_set(one)]
-    if not names:
-        raise InputError(
-            f"{frames}: expected a set with the factors {', '.join(sorted(_FACTORS))} of which `material` or "
-            f"`light_azimuth` varies, as in the recipe `concepts`; got {', '.join(requested)}"
-        )
-    counts: dict[str, int] = {}
-    owners: dict[Path, str] = {}
-    with open_export_folder(out, to="concepts", recipe=info.recipe.sha256):
-        for name in names:
-            opened = FrameFolder(frames, name, layers=("image",))
-            for row in range(len(opened)):
-                metadata = opened.metadata(row)
-                concept = concept_name(opened.set_info, metadata.factors)
-                number = _position(opened.set_info, metadata.factors, opened.set_info.varies[0])
-                target = out / _FOLDER / concept / f"{number:03d}.png"
-                if (owner := owners.setdefault(target, metadata.id)) != metadata.id:
-                    raise InputError(
-                        f"samples `{owner}` and `{metadata.id}` would both be {concept}/{target.name}; name "
-                        "one set, in which no factors vary but those of the recipe `concepts`"
-                    )
-                if not target.exists():
-                    _copy_image(opened, row, target)
-                counts[concept] = counts.get(concept, 0) + 1
-    return counts
+    frames = Path(frames)
+    wanted = (
+        f"the factors {', '.join(sorted(_FACTORS))} of which `material` or `light_azimuth` varies, as in the "
+        "recipe `concepts`"
+    )
+    units: dict[str, ExportUnit] = {}
+    owners: dict[str, str] = {}
+    for name in fitting_sets(frames, set_name, _is_concept_set, wanted):
+        opened = FrameFolder(frames, name, layers=("image",))
+        for row in range(len(opened)):
+            metadata = opened.metadata(row)
+            target = _image_name(opened.set_info, metadata.factors)
+            if target in units:
+                raise InputError(
+                    f"samples `{owners[target]}` and `{metadata.id}` would both be {target}; name one set, "
+                    "in which no factors vary but those of the recipe `concepts`"
+                )
+            owners[target] = metadata.id
+            file = f"{_FOLDER}/{target}"
+            units[target] = ExportUnit(file, partial(_image_file, opened, row, file))
+    return write_export(
+        Path(out), units.values(), to="concepts", recipe=read_dataset_info(frames).recipe.sha256
+    )
 
 
-def _copy_image(frames: FrameFolder, row: int, target: Path) -> None:
+def _image_file(frames: FrameFolder, row: int, file: str) -> ExportFiles:
     frames.frame(row, verify=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as partial:
-        partial.write_bytes((frames.path(row) / IMAGE).read_bytes())
+    return {file: (frames.path(row) / IMAGE).read_bytes()}
 
 
 def _is_concept_set(set_info: SetInfo) -> bool:
@@ -104,6 +103,11 @@ def concept_name(set_info: SetInfo, factors: dict[str, FactorValue]) -> str:
     if set_info.varies == (_ALBEDO,):
         return f"{scene}{textured}light{_position(set_info, factors, _ILLUMINATION)}{temperature}"
     return f"{scene}_{textured}mat{factors['material']}{temperature}"
+
+
+def _image_name(set_info: SetInfo, factors: dict[str, FactorValue]) -> str:
+    number = _position(set_info, factors, set_info.varies[0])
+    return f"{concept_name(set_info, factors)}/{number:03d}.png"
 
 
 def _position(set_info: SetInfo, factors: dict[str, FactorValue], name: str) -> int:

@@ -1,5 +1,6 @@
 """Write captures in the layout of MIT Intrinsic Images: ``data/<object>/*.png``, 16 bits, linear."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,10 +24,9 @@ from candlelight.loaders.exports.capture_frames import (
     measure_differences,
     read_captures,
 )
-from candlelight.loaders.exports.export_folder import open_export_folder
+from candlelight.loaders.exports.export_loop import ExportCounts, ExportFiles, ExportUnit, write_export
 from candlelight.loaders.exports.intrinsic_images import ColourImage, Intrinsic, ObjectMask
 from candlelight.loaders.files.layer_codecs import encode_png
-from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.schema import LightRecord, RecipeRecord, Record
 
@@ -70,7 +70,7 @@ class CapturesRecord(Record):
 
 def export_mit(
     frames: Path | str, out: Path | str, by: IntrinsicMethod = "paper", set_name: str | None = None
-) -> tuple[str, ...]:
+) -> ExportCounts:
     """Write an image set of captures in the layout of the MIT Intrinsic Images dataset.
 
     ``out/data/<object>/`` holds ``original diffuse reflectance specular light01 .. light10`` (RGB) and
@@ -88,41 +88,47 @@ def export_mit(
         set_name: the image set; may be left out where there is only one.
 
     Returns:
-        Names of the objects.
+        How many objects were written now, and how many were found.
 
     Raises:
         InputError: a factor, layer or frame is missing, a label cannot name a file, or ``out`` holds
             something else.
 
     Example:
-        >>> export_mit(Path("frames"), Path("mit"))  # doctest: +SKIP
-        ('teapot', 'bunny')
+        >>> export_mit(Path("frames"), Path("mit")).written  # doctest: +SKIP
+        2
     """
-    frames, out = Path(frames), Path(out)
-    opened = open_frames(frames, set_name)
+    opened = open_frames(Path(frames), set_name)
     names, lights = items_and_lights(opened)
     rows = find_captures(opened, names, lights)
     info = opened.info
     records: dict[str, CaptureRecord] = {}
-    light_records: dict[str, tuple[LightRecord, ...]] = {}
-    with open_export_folder(out, to="mit", by=by, set=opened.set_name, recipe=info.recipe.sha256):
+
+    def developed(name: str) -> ExportFiles:
+        images, records[name] = _develop(read_captures(opened, rows, name), name, by)
+        return {f"data/{name}/{image}.png": encode_png(pixels) for image, pixels in images.items()}
+
+    def side_file() -> ExportFiles:
         for name in names:
-            captured = read_captures(opened, rows, name)
-            images, records[name] = _develop(captured, name, by)
-            light_records = {
-                light: frame.metadata.lights for (light, paint), frame in captured.items() if paint == OWN
-            }
-            folder = out / "data" / name
-            folder.mkdir(parents=True, exist_ok=True)
-            for file, pixels in images.items():
-                with replacing(folder / f"{file}.png") as partial:
-                    partial.write_bytes(encode_png(pixels))
+            if name not in records:  # its images are of an earlier call
+                developed(name)
         record = CapturesRecord(
-            by=by, recipe=info.recipe, licence=info.licence, lights=light_records, objects=records
+            by=by,
+            recipe=info.recipe,
+            licence=info.licence,
+            lights={
+                light: opened.metadata(row).lights
+                for (name, light, paint), row in rows.items()
+                if (name, paint) == (names[-1], OWN)
+            },
+            objects={name: records[name] for name in names},
         )
-        with replacing(out / _SIDE_FILE) as partial:
-            partial.write_text(record.to_json(), encoding="utf-8")
-    return names
+        return {_SIDE_FILE: record.to_json().encode()}
+
+    units = [ExportUnit(f"data/{name}/mask.png", partial(developed, name)) for name in names]
+    units.append(ExportUnit(_SIDE_FILE, side_file, 0))
+    recipe = info.recipe.sha256
+    return write_export(Path(out), units, "object", to="mit", by=by, set=opened.set_name, recipe=recipe)
 
 
 def _develop(

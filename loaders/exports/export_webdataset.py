@@ -1,18 +1,24 @@
 """Write frames as WebDataset: tar files in which the files of a sample follow one another."""
 
-import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.exports.export_folder import ExportCounts, open_export_folder
+from candlelight.loaders.exports.export_loop import (
+    ExportCounts,
+    ExportFiles,
+    ExportUnit,
+    fitting_sets,
+    samples_sha256,
+    write_export,
+)
 from candlelight.loaders.files.layer_codecs import encode_npy
-from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.frame_folder import FrameFolder
-from candlelight.loaders.frames import IMAGE, METADATA, read_dataset_info
+from candlelight.loaders.frames import IMAGE, METADATA
 from candlelight.loaders.samples import Frame
 
 SHARD_SIZE = 1000  # samples
@@ -53,35 +59,26 @@ def export_webdataset(
         candlelight.loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered \
 frames
     """
-    frames, out = Path(frames), Path(out)
+    frames = Path(frames)
     if shard_size < 1:
         raise InputError(f"shard size: expected at least 1 sample, got {shard_size}")
-    info = read_dataset_info(frames)
-    names = list(info.sets) if set_name is None else [set_name]
-    opened = [FrameFolder(frames, name, layers) for name in names]
-    # A sample rendered since would move other samples from file to file.
-    samples = hashlib.sha256(b"".join(one.indices.tobytes() for one in opened)).hexdigest()
-    written = found = 0
-    with open_export_folder(
-        out,
+    opened = [FrameFolder(frames, name, layers) for name in fitting_sets(frames, set_name)]
+    units = [
+        ExportUnit(name, partial(_shard_file, name, one, rows), len(rows))
+        for one in opened
+        for name, rows in _shards(one, shard_size)
+    ]
+    return write_export(
+        Path(out),
+        units,
         to="webdataset",
-        sets=",".join(names),
+        sets=",".join(one.set_name for one in opened),
         layers=",".join(sorted({name for one in opened for name in one.layers})),
         shard_size=str(shard_size),
-        samples=samples,
-        recipe=info.recipe.sha256,
-    ):
-        for one in opened:
-            for number, start in enumerate(range(0, len(one), shard_size)):
-                rows = range(start, min(start + shard_size, len(one)))
-                target = out / f"{one.set_name}-{number:06d}.tar"
-                if target.is_file():
-                    found += len(rows)
-                    continue
-                with replacing(target) as partial:
-                    _write_shard(partial, one, rows)
-                written += len(rows)
-    return ExportCounts(written, found)
+        # A sample rendered since would move other samples from file to file.
+        samples=samples_sha256(opened),
+        recipe=opened[0].info.recipe.sha256,
+    )
 
 
 def sample_key(sample_id: str) -> str:
@@ -92,6 +89,15 @@ def sample_key(sample_id: str) -> str:
         ('candle-000012', 'a_b_c')
     """
     return re.sub(r"[^\w-]", "_", sample_id, flags=re.ASCII)
+
+
+def _shards(frames: FrameFolder, size: int) -> Iterator[tuple[str, range]]:
+    for number, start in enumerate(range(0, len(frames), size)):
+        yield f"{frames.set_name}-{number:06d}.tar", range(start, min(start + size, len(frames)))
+
+
+def _shard_file(name: str, frames: FrameFolder, rows: range) -> ExportFiles:
+    return {name: partial(_write_shard, frames=frames, rows=rows)}
 
 
 def _write_shard(path: Path, frames: FrameFolder, rows: range) -> None:

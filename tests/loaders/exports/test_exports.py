@@ -7,12 +7,19 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
+from candlelight.loaders.exports import (
+    export_candle,
+    export_coco,
+    export_concepts,
+    export_mit,
+    export_webdataset,
+)
 from candlelight.loaders.frames import frame_path
 from tests.refusals import refused
 
 EXPORTS = {
     "candle": export_candle,
+    "coco": lambda root, out: export_coco(root, out, "free"),
     "concepts": export_concepts,
     "mit": export_mit,
     "webdataset": lambda root, out, **options: export_webdataset(
@@ -25,7 +32,7 @@ EXPORTS = {
 def roots(candle_frames, concept_frames, capture_frames, frames_root):
     return {
         **{"candle": candle_frames, "concepts": concept_frames},
-        **{"mit": capture_frames, "webdataset": frames_root},
+        **{"mit": capture_frames, "webdataset": frames_root, "coco": frames_root},
     }
 
 
@@ -37,8 +44,9 @@ def tree(folder):
     ("name", "options", "printed"),
     [
         ("candle", ["--layout", "nested"], "3 samples written, 0 were there"),
-        ("concepts", ["--set", "illumination"], "2 images in 1 concept sets"),
-        ("mit", ["--by", "passes"], "2 objects written"),
+        ("coco", ["--set", "free"], "5 samples written, 0 were there"),
+        ("concepts", ["--set", "illumination"], "2 samples written, 0 were there"),
+        ("mit", ["--by", "passes"], "2 objects written, 0 were there"),
         ("webdataset", ["--shard-size", "4"], "11 samples written, 0 were there"),
     ],
 )
@@ -59,9 +67,23 @@ def test_the_command_exports_or_refuses_in_one_line(roots, tmp_path, name, optio
 
 
 @pytest.mark.parametrize(
+    ("name", "options", "owner"),
+    [("candle", ["--layers", "depth"], "webdataset"), ("mit", ["--bounds", "exact"], "candle")],
+)
+def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, owner):
+    arguments = ["export", str(roots[name]), "--to", name, *options, "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, arguments)
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert f"{options[0]} is for --to {owner}, not {name}; leave it out" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     ("name", "lost"),
     [
         ("candle", "0.json"),
+        ("coco", "images/free/000001.png"),
+        ("coco", "annotations/instances_free.json"),
         ("concepts", "IID_data/concepts/cube_sphere_tex_mat0temp2500/000.png"),
         ("mit", "data/cup/mask.png"),
         ("webdataset", "free-000001.tar"),
@@ -76,9 +98,10 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     done = EXPORTS[name](roots[name], tmp_path)
     assert tree(tmp_path) == whole
     again = {path for path, number in numbers.items() if path.stat().st_ino != number}
-    assert again <= {tmp_path / lost, tmp_path / "0.png"} or name == "mit"
-    if name in ("candle", "webdataset"):
-        assert (done.written, done.found) == {"candle": (1, 2), "webdataset": (2, 3)}[name]
+    together = (lost, "0.png", "annotations/parts_free.json")  # are written with the lost file
+    assert again <= {tmp_path / one for one in together} or name == "mit"
+    counts = {"candle": (1, 2), "coco": (1, 4), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
+    assert (done.written, done.found) == ((0, 5) if lost.endswith("instances_free.json") else counts[name])
 
 
 @pytest.mark.parametrize(
@@ -98,6 +121,7 @@ def test_other_options_need_another_folder(roots, tmp_path, name, options):
     ("name", "frame", "layer", "kept"),
     [
         ("candle", ("candle", 3541), "image", {"0.json", "0.png"}),
+        ("coco", ("free", 1), "part", {"000000.png"}),
         ("concepts", ("illumination", 1), "image", {"002.png"}),
         ("mit", ("captures", 0), "albedo", set()),
         ("webdataset", ("free", 4), "image", {"free-000000.tar"}),

@@ -1,0 +1,79 @@
+"""The command ``candlelight export``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from candlelight.loaders.commands.command_line import Folder, refuse_options_of_others, split_names
+
+# The layouts that an option belongs to.
+_LAYOUTS = {
+    "layout": ("candle",),
+    "bounds": ("candle",),
+    "by": ("mit",),
+    "layers": ("webdataset",),
+    "shard_size": ("webdataset",),
+}
+
+
+@click.command()
+@click.argument("frames", type=Folder())
+@click.option(
+    "--to",
+    "kind",
+    type=click.Choice(["candle", "coco", "concepts", "mit", "webdataset"]),
+    required=True,
+    help="Layout to write.",
+)
+@click.option("--out", type=Folder(), required=True, help="Folder to write or continue.")
+@click.option("--set", "set_name", metavar="NAME", help="Image set; may be left out if only one fits.")
+@click.option(
+    "--layout",
+    type=click.Choice(["flat", "nested"]),
+    default="flat",
+    help="CANDLE: flat metadata as in its second release, or nested under the id as in its first.",
+)
+@click.option(
+    "--bounds",
+    type=click.Choice(["exact", "faithful"]),
+    default="exact",
+    help="CANDLE: bounding boxes of the image, or as published, before the camera's small turns.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["paper", "passes"]),
+    default="paper",
+    help="MIT: by the paper's equations from captures in two materials, or from the layers of one frame.",
+)
+@click.option(
+    "--layers",
+    callback=split_names,
+    metavar="NAME,...",
+    help="WebDataset: layers to write.  [default: all]",
+)
+@click.option(
+    "--shard-size",
+    type=click.IntRange(1),
+    default=1000,
+    metavar="N",
+    help="WebDataset: number of samples in each tar file.",
+)
+def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: Any) -> None:
+    """Write frames in the layout of a published data set.
+
+    The layouts are those of CANDLE, of concept sets (CSM), of MIT Intrinsic Images, and WebDataset.
+
+    \b
+    candlelight export frames --to candle --out candle
+    candlelight export frames --to candle --bounds faithful --layout nested --out candle
+    candlelight export frames --to concepts --out csm
+    candlelight export frames --to mit --by passes --out mit
+    candlelight export frames --to webdataset --shard-size 500 --out tar
+    """
+    from candlelight.loaders import exports
+
+    refuse_options_of_others(kind, {f"--{name.replace('_', '-')}": _LAYOUTS[name] for name in options})
+    own = {name: value for name, value in options.items() if kind in _LAYOUTS[name]}
+    done = getattr(exports, f"export_{kind}")(frames, out, set_name=set_name, **own)
+    click.echo(f"{out}: {done.written} {done.unit}s written, {done.found} were there")

@@ -1,0 +1,180 @@
+"""The one loop of all exports: choose the sets, open the folder, continue, and write units of files.
+
+An export is a module that makes a list of `ExportUnit`. All else stands here.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from candlelight.loaders.choices import choose_name
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import is_partial, lock_file, replacing
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import read_dataset_info
+from candlelight.loaders.progress_bars import progress_bar
+from candlelight.loaders.schema import SetInfo
+
+_log = logging.getLogger("candlelight")
+# Hidden, so that readers of the published layout, which list *.json, do not see it.
+_MARKER = ".candlelight-export"
+
+ExportFiles = Mapping[str, bytes | Callable[[Path], object]]
+
+
+@dataclass(frozen=True)
+class ExportUnit:
+    """Files that an export makes together.
+
+    Attributes:
+        last: name of the file that is written last, below the export's folder; it tells complete units.
+        make: makes the files by name, in the order of writing: the bytes of each, or a function that writes
+            it at the path that it is given.
+        samples: number of samples in the files; 0 for a file about samples of other units.
+    """
+
+    last: str
+    make: Callable[[], ExportFiles]
+    samples: int = 1
+
+
+@dataclass(frozen=True)
+class ExportCounts:
+    """Number of samples that an export wrote now, and number that it found from an earlier call.
+
+    ``unit`` is "sample", or the name of what is counted instead.
+    """
+
+    written: int
+    found: int
+    unit: str = "sample"
+
+
+def fitting_sets(
+    frames: Path,
+    set_name: str | None,
+    fits: Callable[[SetInfo], bool] = lambda _: True,
+    wanted: str = "",
+) -> dict[str, SetInfo]:
+    """Choose the image sets of an export: the named set, or all that fit the layout.
+
+    Args:
+        frames: folder of frames.
+        set_name: name of the image set; None for all that fit.
+        fits: whether the layout can hold a set.
+        wanted: what a set needs, for the message after "expected a set with".
+
+    Raises:
+        InputError: there is no such set, or none that fits.
+
+    Example:
+        >>> fitting_sets(Path("nowhere"), None)
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered \
+frames
+    """
+    sets = read_dataset_info(frames).sets
+    names = list(sets) if set_name is None else [choose_name(frames, "set", list(sets), set_name)]
+    if fitting := {name: sets[name] for name in names if fits(sets[name])}:
+        return fitting
+    raise InputError(f"{frames}: expected a set with {wanted}, got {', '.join(names) or 'none'}")
+
+
+def samples_sha256(sets: Iterable[FrameFolder]) -> str:
+    """Hash which samples are complete, for layouts whose files depend on all of them.
+
+    Args:
+        sets: image sets.
+
+    Returns:
+        A setting of `write_export`: samples rendered since then need another folder.
+    """
+    return hashlib.sha256(b"".join(one.indices.tobytes() for one in sets)).hexdigest()
+
+
+def write_export(
+    out: Path, units: Collection[ExportUnit], unit: str = "sample", **settings: str
+) -> ExportCounts:
+    """Write the units of an export that its folder lacks, each file atomically.
+
+    Unfinished files of killed exports are removed, unless another export is writing to the folder. Two
+    exports may write to one folder: each skips what the other has completed.
+
+    Args:
+        out: the folder; made if needed.
+        units: all units of the export, in the order of writing.
+        unit: name of what a unit's ``samples`` count.
+        settings: the layout, the recipe of the frames, and every option that changes the files.
+
+    Returns:
+        How many samples were written now, and how many were found.
+
+    Raises:
+        InputError: the folder holds something else, or cannot be written. Errors of ``make`` are passed on.
+    """
+    written = found = 0
+    total = sum(one.samples for one in units)
+    with _open_folder(out, settings), progress_bar(desc="export", unit=unit, total=total) as bar:
+        for one in units:
+            if (out / one.last).is_file():
+                found += one.samples
+            else:
+                _write_files(out, one.make())
+                written += one.samples
+            bar.update(one.samples)
+    return ExportCounts(written, found, unit)
+
+
+def _write_files(out: Path, files: ExportFiles) -> None:
+    for name, content in files.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        with replacing(out / name) as partial:
+            if isinstance(content, bytes):
+                partial.write_bytes(content)
+            else:
+                content(partial)
+
+
+def _open_folder(out: Path, settings: dict[str, str]) -> BinaryIO:
+    """Open a new folder for an export, or continue in a folder that the same export started."""
+    marker = out / _MARKER
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if marker.is_file():
+            if (there := marker.read_text(encoding="utf-8")) != _text(settings):
+                raise InputError(
+                    f"{out}: holds another export ({' '.join(there.split())}); name another folder"
+                )
+        elif not all(is_partial(path) for path in out.iterdir()):
+            raise InputError(f"{out}: expected an empty folder or the folder of an export; name another")
+        else:
+            with replacing(marker) as partial:
+                partial.write_text(_text(settings), encoding="utf-8")
+        held = marker.open("r+b")
+        _clean(out, held.fileno())
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}; name another folder") from None
+    return held
+
+
+def _clean(out: Path, handle: int) -> None:
+    """Remove unfinished files if this export is alone, and lock the folder as one of several exports."""
+    import fcntl  # not at module level: reading works on systems without fcntl
+
+    with suppress(BlockingIOError):
+        if lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            left = [path for path in out.rglob(".*") if is_partial(path)]
+            for path in left:
+                path.unlink()
+            if left:
+                _log.warning("%s: unfinished files of a killed export were removed", out)
+    lock_file(handle, fcntl.LOCK_SH)
+
+
+def _text(settings: dict[str, str]) -> str:
+    return json.dumps(settings, indent=1, sort_keys=True) + "\n"
