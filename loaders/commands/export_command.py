@@ -14,6 +14,7 @@ _LAYOUTS = {
     "by": ("mit",),
     "layers": ("webdataset",),
     "shard_size": ("webdataset",),
+    "points": ("colmap", "nerfstudio"),
 }
 
 
@@ -22,7 +23,7 @@ _LAYOUTS = {
 @click.option(
     "--to",
     "kind",
-    type=click.Choice(["candle", "coco", "concepts", "mit", "webdataset"]),
+    type=click.Choice(["candle", "coco", "colmap", "concepts", "mit", "nerfstudio", "webdataset"]),
     required=True,
     help="Layout to write.",
 )
@@ -58,6 +59,13 @@ _LAYOUTS = {
     default=1000,
     metavar="N",
     help="WebDataset: number of samples in each tar file.",
+)
+@click.option(
+    "--points",
+    type=click.IntRange(1),
+    default=10_000,
+    metavar="N",
+    help="COLMAP and nerfstudio: largest number of points of a scene.",
 )
 def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: Any) -> None:
     """Write frames in the layout of a published data set.
