@@ -58,16 +58,16 @@ def caption(metadata: Metadata, set_info: SetInfo) -> str:
         return _fill(set_info.caption, metadata, set_info)
     visible = _visible(metadata.objects)
     text = _list_objects(visible) or _words(metadata.set)
-    said: set[object] = {name for one in visible for name in (one.type, one.material)} - {*_MARKS}
+    labels = {name for one in visible for name in (one.type, one.material)} - {*_MARKS}
     if metadata.environment is not None:
-        said.add(metadata.environment.scene)
+        labels.add(metadata.environment.scene)
         text += f" in {_with_article(_words(metadata.environment.scene))} scene"
     types = {one.type for one in visible}
     values = {factor: _value_of(metadata, factor) for factor in set_info.factors}
     rest = [
         _phrase(factor, value)
         for factor, value in values.items()
-        if value not in said and value not in _UNCHANGED and not {*re.split("[_ ]", str(value))} <= types
+        if value not in labels and value not in _UNCHANGED and not {*re.split("[_ ]", str(value))} <= types
     ]
     return ", ".join([text, *rest])
 

@@ -70,7 +70,8 @@ _LAYOUTS = {
 def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: Any) -> None:
     """Write frames in the layout of a published data set.
 
-    The layouts are those of CANDLE, of concept sets (CSM), of MIT Intrinsic Images, and WebDataset.
+    The layouts are those of CANDLE, of concept sets (CSM), of MIT Intrinsic Images, WebDataset, COCO, and for
+    several views of a scene those of COLMAP and nerfstudio.
 
     \b
     candlelight export frames --to candle --out candle
@@ -78,6 +79,8 @@ def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: 
     candlelight export frames --to concepts --out csm
     candlelight export frames --to mit --by passes --out mit
     candlelight export frames --to webdataset --shard-size 500 --out tar
+    candlelight export ring --to colmap --points 20000 --out scenes
+    candlelight export ring --to nerfstudio --out scenes
     """
     from candlelight.loaders import exports
 

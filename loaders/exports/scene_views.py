@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int, UInt8, UInt16
@@ -24,14 +25,15 @@ from candlelight.loaders.frames import IMAGE
 from candlelight.loaders.schema import CameraRecord, Metadata
 
 _LAYERS = ("image", "depth", "position")
-_SEEN = {"bbox": True, "area": True}  # what a view changes in the record of an object
+# What a view changes in the record of an object.
+_SEEN: Any = {"bbox": True, "area": True, "parts": {"__all__": {"bbox": True, "area": True}}}
 _SAME_SURFACE = 0.01  # largest difference of two depths of a point, as a share of the depth
 _MILLIMETRES = 1000
 _FARTHEST = 2**16 - 1  # of 16-bit depth, in millimetres
 
 
 @dataclass(frozen=True)
-class View:
+class SceneView:
     """One view of a scene: its row, its sample's id, and its camera."""
 
     row: int
@@ -51,7 +53,7 @@ class SceneViews:
 
     name: str
     frames: FrameFolder
-    views: tuple[View, ...]
+    views: tuple[SceneView, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +138,11 @@ def _open_sets(frames: Path, set_name: str | None) -> list[FrameFolder]:
 
 
 def _find_scenes(frames: FrameFolder) -> Iterator[SceneViews]:
-    scenes: dict[tuple[str, ...], list[View]] = {}
+    scenes: dict[tuple[str, ...], list[SceneView]] = {}
     for row in range(len(frames)):
         metadata = frames.metadata(row)
         if metadata.camera is not None:
-            scenes.setdefault(_scene_key(metadata), []).append(View(row, metadata.id, metadata.camera))
+            scenes.setdefault(_scene_key(metadata), []).append(SceneView(row, metadata.id, metadata.camera))
     for views in scenes.values():
         if len(views) > 1:
             yield SceneViews(views[0].id, frames, tuple(views))
@@ -148,14 +150,13 @@ def _find_scenes(frames: FrameFolder) -> Iterator[SceneViews]:
 
 def _scene_key(metadata: Metadata) -> tuple[str, ...]:
     """Return all that the views of a scene have in common."""
-    unseen = {**_SEEN, "parts": {"__all__": _SEEN}}
-    objects = (one.model_dump_json(exclude=unseen) for one in metadata.objects)
+    objects = (one.model_dump_json(exclude=_SEEN) for one in metadata.objects)
     lights = (one.model_dump_json() for one in metadata.lights)
     environment = metadata.environment.model_dump_json() if metadata.environment else ""
     return (metadata.unit, environment, str(metadata.exposure), *objects, *lights)
 
 
-def _view_files(scene: SceneViews, view: View, names: Mapping[str, str]) -> ExportFiles:
+def _view_files(scene: SceneViews, view: SceneView, names: Mapping[str, str]) -> ExportFiles:
     depth = scene.frames.frame(view.row, verify=True).layers["depth"]
     return {
         names["depth"]: encode_png(depth_in_millimetres(depth)),
@@ -233,7 +234,7 @@ def project_points(
 
 
 def _draw_points(
-    scene: SceneViews, view: View, count: int, rng: np.random.Generator
+    scene: SceneViews, view: SceneView, count: int, rng: np.random.Generator
 ) -> tuple[Float64[ndarray, "points 3"], UInt8[ndarray, "points 3"]]:
     layers = scene.frames.frame(view.row).layers
     rows, columns = np.nonzero(np.isfinite(layers["depth"]))
@@ -261,7 +262,7 @@ def _unproject(
 
 
 def _look(
-    scene: SceneViews, view: View, points: Float64[ndarray, "points 3"]
+    scene: SceneViews, view: SceneView, points: Float64[ndarray, "points 3"]
 ) -> tuple[Bool[ndarray, " points"], Float64[ndarray, "points 2"]]:
     """Find out which points a view sees, and at which pixels."""
     stored = scene.frames.frame(view.row).layers["depth"]

@@ -281,10 +281,10 @@ def _set_lines(name: str, one: SetContents) -> Iterator[str]:
         traced = f"Blender {one.blender}" if one.blender else "painted"
         denoised = "not denoised" if one.denoiser == "none" else f"denoised by {one.denoiser}"
         yield f"  {traced} on {one.device}, {one.samples} samples a pixel, {denoised}"
-    yield "  layers:"
-    yield from (f"    {_layer(spec)}" for spec in one.layers)
     if one.caption is not None:
         yield f"  first caption: {one.caption}"
+    yield "  layers:"
+    yield from (f"    {_layer(spec)}" for spec in one.layers)
     yield from (f"  factor {factor.name}: {_values(factor)}" for factor in one.factors)
     if one.varies:
         yield f"  changes within a concept set: {', '.join(one.varies)}"

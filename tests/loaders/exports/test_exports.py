@@ -10,8 +10,10 @@ from candlelight.cli import main
 from candlelight.loaders.exports import (
     export_candle,
     export_coco,
+    export_colmap,
     export_concepts,
     export_mit,
+    export_nerfstudio,
     export_webdataset,
 )
 from candlelight.loaders.frames import frame_path
@@ -20,8 +22,10 @@ from tests.refusals import refused
 EXPORTS = {
     "candle": export_candle,
     "coco": lambda root, out: export_coco(root, out, "free"),
+    "colmap": lambda root, out, **options: export_colmap(root, out, "ring", **options),
     "concepts": export_concepts,
     "mit": export_mit,
+    "nerfstudio": export_nerfstudio,
     "webdataset": lambda root, out, **options: export_webdataset(
         root, out, "free", **{"shard_size": 2, **options}
     ),
@@ -29,9 +33,10 @@ EXPORTS = {
 
 
 @pytest.fixture
-def roots(candle_frames, concept_frames, capture_frames, frames_root):
+def roots(candle_frames, concept_frames, capture_frames, scene_frames, frames_root):
     return {
         **{"candle": candle_frames, "concepts": concept_frames},
+        **{"colmap": scene_frames, "nerfstudio": scene_frames},
         **{"mit": capture_frames, "webdataset": frames_root, "coco": frames_root},
     }
 
@@ -45,6 +50,8 @@ def tree(folder):
     [
         ("candle", ["--layout", "nested"], "3 samples written, 0 were there"),
         ("coco", ["--set", "free"], "5 samples written, 0 were there"),
+        ("colmap", ["--points", "40"], "20 samples written, 0 were there"),
+        ("nerfstudio", ["--set", "ring"], "11 samples written, 0 were there"),
         ("concepts", ["--set", "illumination"], "2 samples written, 0 were there"),
         ("mit", ["--by", "passes"], "2 objects written, 0 were there"),
         ("webdataset", ["--shard-size", "4"], "11 samples written, 0 were there"),
@@ -84,6 +91,8 @@ def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, o
         ("candle", "0.json"),
         ("coco", "images/free/000001.png"),
         ("coco", "annotations/instances_free.json"),
+        ("colmap", "ring-000000/sparse/0/points3D.txt"),
+        ("nerfstudio", "ring-000009/images/ring-000010.png"),
         ("concepts", "IID_data/concepts/cube_sphere_tex_mat0temp2500/000.png"),
         ("mit", "data/cup/mask.png"),
         ("webdataset", "free-000001.tar"),
@@ -99,8 +108,10 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     assert tree(tmp_path) == whole
     again = {path for path, number in numbers.items() if path.stat().st_ino != number}
     together = (lost, "0.png", "annotations/parts_free.json")  # are written with the lost file
-    assert again <= {tmp_path / one for one in together} or name == "mit"
+    beside = {path for path in whole if path.stem in ("cameras", "images", "ring-000010")}
+    assert again <= beside | {tmp_path / one for one in together} or name == "mit"
     counts = {"candle": (1, 2), "coco": (1, 4), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
+    counts |= {"colmap": (0, 11), "nerfstudio": (1, 19)}
     assert (done.written, done.found) == ((0, 5) if lost.endswith("instances_free.json") else counts[name])
 
 
@@ -108,6 +119,7 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     ("name", "options"),
     [
         *(("candle", {"layout": "nested"}), ("candle", {"bounds": "faithful"}), ("mit", {"by": "passes"})),
+        *(("colmap", {"points": 7}), ("nerfstudio", {"points": 7})),
         *(("webdataset", {"shard_size": 7}), ("webdataset", {"layers": ["depth"]})),
     ],
 )
@@ -122,6 +134,8 @@ def test_other_options_need_another_folder(roots, tmp_path, name, options):
     [
         ("candle", ("candle", 3541), "image", {"0.json", "0.png"}),
         ("coco", ("free", 1), "part", {"000000.png"}),
+        ("colmap", ("ring", 0), "depth", set()),
+        ("nerfstudio", ("ring", 0), "depth", set()),
         ("concepts", ("illumination", 1), "image", {"002.png"}),
         ("mit", ("captures", 0), "albedo", set()),
         ("webdataset", ("free", 4), "image", {"free-000000.tar"}),
