@@ -200,5 +200,6 @@ def given_options(ctx: click.Context) -> list[str]:
 def refuse_options_of_others(kind: str, owners: Mapping[str, Sequence[str]]) -> None:
     """Refuse options of the running command that belong to other values of ``--to`` than ``kind``."""
     for option in given_options(click.get_current_context()):
-        if kind not in (owner := owners.get(option, (kind,))):
-            raise InputError(f"{option} is for --to {' or '.join(owner)}, not {kind}; leave it out")
+        if kind not in (known := owners.get(option, (kind,))):
+            listed = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+            raise InputError(f"{option} is for --to {listed}, not {kind}; leave it out")

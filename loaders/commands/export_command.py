@@ -12,7 +12,7 @@ _LAYOUTS = {
     "layout": ("candle",),
     "bounds": ("candle",),
     "by": ("mit",),
-    "layers": ("webdataset",),
+    "layers": ("exr", "png", "webdataset"),
     "shard_size": ("webdataset",),
     "points": ("colmap", "nerfstudio"),
 }
@@ -23,7 +23,9 @@ _LAYOUTS = {
 @click.option(
     "--to",
     "kind",
-    type=click.Choice(["candle", "coco", "colmap", "concepts", "mit", "nerfstudio", "webdataset"]),
+    type=click.Choice(
+        ["candle", "coco", "colmap", "concepts", "exr", "mit", "nerfstudio", "png", "webdataset"]
+    ),
     required=True,
     help="Layout to write.",
 )
@@ -51,7 +53,7 @@ _LAYOUTS = {
     "--layers",
     callback=split_names,
     metavar="NAME,...",
-    help="WebDataset: layers to write.  [default: all]",
+    help="EXR, PNG, WebDataset: layers to write.  [default: all]",
 )
 @click.option(
     "--shard-size",
@@ -68,12 +70,15 @@ _LAYOUTS = {
     help="COLMAP and nerfstudio: largest number of points of a scene.",
 )
 def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: Any) -> None:
-    """Write frames in the layout of a published data set.
+    """Write frames as files that other tools read.
 
-    The layouts are those of CANDLE, of concept sets (CSM), of MIT Intrinsic Images, WebDataset, COCO, and for
-    several views of a scene those of COLMAP and nerfstudio.
+    The layouts are those of COCO, WebDataset, CANDLE, concept sets (CSM), MIT Intrinsic Images, OpenEXR and
+    PNG files of the layers, and for several views of a scene those of COLMAP and nerfstudio.
 
     \b
+    candlelight export frames --to coco --out coco
+    candlelight export frames --to exr --out exr
+    candlelight export frames --to png --layers image,depth --out png
     candlelight export frames --to candle --out candle
     candlelight export frames --to candle --bounds faithful --layout nested --out candle
     candlelight export frames --to concepts --out csm

@@ -6,6 +6,7 @@ An export is a module that makes a list of `ExportUnit`. All else stands here.
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,6 +96,35 @@ def samples_sha256(sets: Iterable[FrameFolder]) -> str:
         A setting of `write_export`: samples rendered since then need another folder.
     """
     return hashlib.sha256(b"".join(one.indices.tobytes() for one in sets)).hexdigest()
+
+
+def plain_name(name: str) -> str:
+    """Put ``_`` in place of all characters but letters, digits, ``_`` and ``-``; a name then has no dots.
+
+    Example:
+        >>> plain_name("candle-000012"), plain_name("light/a.b")
+        ('candle-000012', 'light_a_b')
+    """
+    return re.sub(r"[^\w-]", "_", name, flags=re.ASCII)
+
+
+def layer_names(layers: Iterable[str]) -> dict[str, str]:
+    """Name layers without dots, slashes and capitals, which some readers and file systems change.
+
+    Raises:
+        InputError: two layers would have one name.
+
+    Example:
+        >>> layer_names(["depth", "light/Left"])
+        {'depth': 'depth', 'light/Left': 'light_left'}
+    """
+    owners: dict[str, str] = {}
+    for layer in layers:
+        name = plain_name(layer).lower()
+        if name in owners:
+            raise InputError(f"layers `{owners[name]}` and `{layer}` would both be {name}; rename a light")
+        owners[name] = layer
+    return {layer: name for name, layer in owners.items()}
 
 
 def write_export(

@@ -1,7 +1,6 @@
 """Write frames as WebDataset: tar files in which the files of a sample follow one another."""
 
 import io
-import re
 import tarfile
 from collections.abc import Collection, Iterator
 from functools import partial
@@ -13,6 +12,8 @@ from candlelight.loaders.exports.export_loop import (
     ExportFiles,
     ExportUnit,
     fitting_sets,
+    layer_names,
+    plain_name,
     samples_sha256,
     write_export,
 )
@@ -81,16 +82,6 @@ frames
     )
 
 
-def sample_key(sample_id: str) -> str:
-    """Make a key from a sample's id: a name without dots, because readers end the key at the first dot.
-
-    Example:
-        >>> sample_key("candle-000012"), sample_key("a.b/c")
-        ('candle-000012', 'a_b_c')
-    """
-    return re.sub(r"[^\w-]", "_", sample_id, flags=re.ASCII)
-
-
 def _shards(frames: FrameFolder, size: int) -> Iterator[tuple[str, range]]:
     for number, start in enumerate(range(0, len(frames), size)):
         yield f"{frames.set_name}-{number:06d}.tar", range(start, min(start + size, len(frames)))
@@ -102,31 +93,25 @@ def _shard_file(name: str, frames: FrameFolder, rows: range) -> ExportFiles:
 
 def _write_shard(path: Path, frames: FrameFolder, rows: range) -> None:
     keys: dict[str, str] = {}
+    names = layer_names(frames.layers)
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for row in rows:
             frame = frames.frame(row, verify=True)
-            sample, key = frame.metadata.id, sample_key(frame.metadata.id)
+            sample, key = frame.metadata.id, plain_name(frame.metadata.id)
             if key in keys:
                 raise InputError(f"samples `{keys[key]}` and `{sample}` would have one key; rename a set")
             keys[key] = sample
-            for name, data in _files(frame, frames.path(row)).items():
+            for suffix, data in _files(frame, frames.path(row), names).items():
                 # A new TarInfo has no owner and the time 1970, so the bytes do not change between runs.
-                entry = tarfile.TarInfo(f"{key}.{name}")
+                entry = tarfile.TarInfo(f"{key}.{suffix}")
                 entry.size = len(data)
                 archive.addfile(entry, io.BytesIO(data))
 
 
-def _files(frame: Frame, folder: Path) -> dict[str, bytes]:
+def _files(frame: Frame, folder: Path, names: dict[str, str]) -> dict[str, bytes]:
     """Return the files of a sample by suffix, the part of the name after the key."""
     files = {"image.png": (folder / IMAGE).read_bytes()} if "image" in frame.layers else {}
     # Text, not .json: `datasets` takes the types of JSON from five samples, and fails at later differences.
     files["metadata.txt"] = (folder / METADATA).read_bytes()
-    for name, array in frame.layers.items():
-        if name == "image":
-            continue
-        # Readers change capitals to small letters.
-        file = f"{sample_key(name).lower()}.npy"
-        if file in files:
-            raise InputError(f"`{frame.metadata.id}`: two layers would be {file}; rename a light")
-        files[file] = encode_npy(array)
-    return files
+    others = {name: array for name, array in frame.layers.items() if name != "image"}
+    return files | {f"{names[name]}.npy": encode_npy(array) for name, array in others.items()}

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from candlelight.loaders.exports import export_webdataset
-from candlelight.loaders.exports.export_webdataset import sample_key
+from candlelight.loaders.exports.export_loop import plain_name
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
@@ -87,7 +87,7 @@ def test_layers_can_be_chosen(frames_root, tmp_path):
     ("sample_id", "key"), [("candle-000012", "candle-000012"), ("a.b/c d", "a_b_c_d"), ("ä\n", "__")]
 )
 def test_keys_have_no_dot_and_no_slash(sample_id, key):
-    assert sample_key(sample_id) == key
+    assert plain_name(sample_id) == key
 
 
 def test_samples_and_layers_of_one_name_are_refused(frames_copy, tmp_path, make_frame):
@@ -110,7 +110,7 @@ def test_lights_that_differ_only_in_capitals_are_refused(tmp_path, make_frame, i
     grid = info.sets["grid"].model_copy(update={"layers": tuple(layers)})
     write_dataset_info(root, info.model_copy(update={"sets": {"grid": grid}}))
     write_frame(root, Frame(frame.metadata.model_copy(update={"layers": hashes}), layers))
-    with refused(r"`grid-000000`: two layers would be light_left.npy; rename a light"):
+    with refused("layers `light/LEFT` and `light/left` would both be light_left; rename a light"):
         export_webdataset(root, tmp_path / "tar")
 
 

@@ -12,8 +12,10 @@ from candlelight.loaders.exports import (
     export_coco,
     export_colmap,
     export_concepts,
+    export_exr,
     export_mit,
     export_nerfstudio,
+    export_png,
     export_webdataset,
 )
 from candlelight.loaders.frames import frame_path
@@ -24,8 +26,10 @@ EXPORTS = {
     "coco": lambda root, out: export_coco(root, out, "free"),
     "colmap": lambda root, out, **options: export_colmap(root, out, "ring", **options),
     "concepts": export_concepts,
+    "exr": lambda root, out, **options: export_exr(root, out, "free", **options),
     "mit": export_mit,
     "nerfstudio": export_nerfstudio,
+    "png": lambda root, out, **options: export_png(root, out, "free", **options),
     "webdataset": lambda root, out, **options: export_webdataset(
         root, out, "free", **{"shard_size": 2, **options}
     ),
@@ -36,8 +40,8 @@ EXPORTS = {
 def roots(candle_frames, concept_frames, capture_frames, scene_frames, frames_root):
     return {
         **{"candle": candle_frames, "concepts": concept_frames},
-        **{"colmap": scene_frames, "nerfstudio": scene_frames},
-        **{"mit": capture_frames, "webdataset": frames_root, "coco": frames_root},
+        **dict.fromkeys(("colmap", "nerfstudio"), scene_frames),
+        **{"mit": capture_frames, **dict.fromkeys(("coco", "exr", "png", "webdataset"), frames_root)},
     }
 
 
@@ -53,6 +57,8 @@ def tree(folder):
         ("colmap", ["--points", "40"], "20 samples written, 0 were there"),
         ("nerfstudio", ["--set", "ring"], "11 samples written, 0 were there"),
         ("concepts", ["--set", "illumination"], "2 samples written, 0 were there"),
+        ("exr", ["--layers", "depth,part"], "11 samples written, 0 were there"),
+        ("png", ["--layers", "image"], "11 samples written, 0 were there"),
         ("mit", ["--by", "passes"], "2 objects written, 0 were there"),
         ("webdataset", ["--shard-size", "4"], "11 samples written, 0 were there"),
     ],
@@ -75,7 +81,10 @@ def test_the_command_exports_or_refuses_in_one_line(roots, tmp_path, name, optio
 
 @pytest.mark.parametrize(
     ("name", "options", "owner"),
-    [("candle", ["--layers", "depth"], "webdataset"), ("mit", ["--bounds", "exact"], "candle")],
+    [
+        ("candle", ["--layers", "depth"], "exr, png or webdataset"),
+        ("mit", ["--bounds", "exact"], "candle"),
+    ],
 )
 def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, owner):
     arguments = ["export", str(roots[name]), "--to", name, *options, "--out", str(tmp_path / "out")]
@@ -94,7 +103,9 @@ def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, o
         ("colmap", "ring-000000/sparse/0/points3D.txt"),
         ("nerfstudio", "ring-000009/images/ring-000010.png"),
         ("concepts", "IID_data/concepts/cube_sphere_tex_mat0temp2500/000.png"),
+        ("exr", "free/000004.exr"),
         ("mit", "data/cup/mask.png"),
+        ("png", "free/metadata/000004.json"),
         ("webdataset", "free-000001.tar"),
     ],
 )
@@ -109,9 +120,9 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     again = {path for path, number in numbers.items() if path.stat().st_ino != number}
     together = (lost, "0.png", "annotations/parts_free.json")  # are written with the lost file
     beside = {path for path in whole if path.stem in ("cameras", "images", "ring-000010")}
-    assert again <= beside | {tmp_path / one for one in together} or name == "mit"
-    counts = {"candle": (1, 2), "coco": (1, 4), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
-    counts |= {"colmap": (0, 11), "nerfstudio": (1, 19)}
+    assert again <= beside | {tmp_path / one for one in together} or name in ("mit", "png")
+    counts = {"candle": (1, 2), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
+    counts |= {"colmap": (0, 11), "nerfstudio": (1, 19), **dict.fromkeys(("coco", "exr", "png"), (1, 4))}
     assert (done.written, done.found) == ((0, 5) if lost.endswith("instances_free.json") else counts[name])
 
 
@@ -120,6 +131,7 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     [
         *(("candle", {"layout": "nested"}), ("candle", {"bounds": "faithful"}), ("mit", {"by": "passes"})),
         *(("colmap", {"points": 7}), ("nerfstudio", {"points": 7})),
+        *(("exr", {"layers": ["depth"]}), ("png", {"layers": ["depth"]})),
         *(("webdataset", {"shard_size": 7}), ("webdataset", {"layers": ["depth"]})),
     ],
 )
@@ -137,7 +149,9 @@ def test_other_options_need_another_folder(roots, tmp_path, name, options):
         ("colmap", ("ring", 0), "depth", set()),
         ("nerfstudio", ("ring", 0), "depth", set()),
         ("concepts", ("illumination", 1), "image", {"002.png"}),
+        ("exr", ("free", 1), "depth", {"000000.exr"}),
         ("mit", ("captures", 0), "albedo", set()),
+        ("png", ("free", 0), "depth", {"scales.json"}),
         ("webdataset", ("free", 4), "image", {"free-000000.tar"}),
     ],
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from candlelight.loaders.exports import export_webdataset
+from candlelight.loaders.exports import export_coco, export_png, export_webdataset
 from candlelight.loaders.hub import shards
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.hub.write_hub import pack_hub
@@ -35,6 +35,10 @@ if kind == "hub":
 def work(target):
     if kind == "webdataset":
         export_webdataset(root, target, "grid", shard_size=2)
+    elif kind == "coco":
+        export_coco(root, target, "grid")
+    elif kind == "png":
+        export_png(root, target, "grid", layers=["image", "depth"])
     else:
         pack = pack_hub if kind == "hub" else pack_hdf5
         pack(root, target, ["grid"], layers=["image"], plan=halves, threads=1)
@@ -88,7 +92,9 @@ print(kills, left)
 """
 
 
-@pytest.mark.parametrize(("kind", "step"), [("hub", 13), ("hdf5", 4), ("webdataset", 3)])
+@pytest.mark.parametrize(
+    ("kind", "step"), [("hub", 13), ("hdf5", 4), ("webdataset", 3), ("coco", 7), ("png", 13)]
+)
 def test_work_killed_at_any_file_access_is_done_by_the_next_call(frames_root, tmp_path, kind, step):
     command = [sys.executable, "-c", KILL_EVERYWHERE, frames_root, tmp_path / "out", kind, str(step)]
     (tmp_path / "out").mkdir()
@@ -97,5 +103,6 @@ def test_work_killed_at_any_file_access_is_done_by_the_next_call(frames_root, tm
     kills, left = map(int, done.stdout.split())
     assert kills >= 4
     assert left >= kills // 4
-    told = "unfinished files of a killed export" if kind == "webdataset" else "its pack is begun anew"
+    packs = kind in ("hub", "hdf5")
+    told = "its pack is begun anew" if packs else "unfinished files of a killed export"
     assert told in done.stderr
