@@ -1,3 +1,5 @@
+from .captions import caption as caption
+from .captions import read_captions as read_captions
 from .causal_columns import INTERVENTION_KINDS as INTERVENTION_KINDS
 from .causal_columns import CausalColumns as CausalColumns
 from .causal_columns import causal_columns as causal_columns
@@ -50,6 +52,7 @@ from .selection.factor_index import FactorIndex as FactorIndex
 from .selection.pair_dataset import PairDataset as PairDataset
 from .selection.pair_dataset import collate_pairs as collate_pairs
 from .selection.sample_tuples import SampleTuples as SampleTuples
+from .selection.sample_tuples import caption_pair as caption_pair
 from .selection.sample_tuples import counterfactual_pairs as counterfactual_pairs
 from .selection.sample_tuples import counterfactual_triplets as counterfactual_triplets
 from .selection.sample_tuples import sequence_windows as sequence_windows

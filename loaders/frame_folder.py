@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from candlelight.loaders.captions import caption
 from candlelight.loaders.choices import choose_layers, choose_name
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.urls import local_folder
@@ -42,6 +43,7 @@ frames
         layers: Collection[str] | None = None,
         *,
         objects: bool = False,
+        captions: bool = False,
     ) -> None:
         """Open an image set.
 
@@ -50,6 +52,7 @@ frames
             set_name: name of the image set; None for the only one.
             layers: names of the layers to read; None for all.
             objects: whether to read the objects of samples.
+            captions: whether to read the captions of samples.
 
         Raises:
             InputError: there is no such data set, set or layer, there are several sets and none is named, or
@@ -60,7 +63,7 @@ frames
         self.set_name = choose_name(root, "set", list(self.info.sets), set_name)
         self.set_info = self.info.sets[self.set_name]
         self.layers = choose_layers(self.set_info.layers, layers)
-        self.objects = objects
+        self.objects, self.captions = objects, captions
         self.indices = complete_indices(root, self.set_name)
         if not len(self.indices):
             raise InputError(
@@ -79,13 +82,17 @@ frames
         """Read the metadata of one row."""
         return read_metadata(self.path(row))
 
+    def caption(self, row: SupportsIndex) -> str:
+        """Describe the sample of one row in words."""
+        return caption(self.metadata(row), self.set_info)
+
     def frame(self, row: SupportsIndex, verify: bool = False) -> Frame:
         """Read one row as numpy arrays; ``verify`` compares them with their hashes."""
         return read_frame(self.path(row), self.layers, verify, (self.set_info.height, self.set_info.width))
 
     def __getitem__(self, row: SupportsIndex) -> Sample:
         """Read one row as tensors."""
-        return to_sample(self.frame(row), self.set_info, self.objects)
+        return to_sample(self.frame(row), self.set_info, self.objects, self.captions)
 
     def __getitems__(self, rows: Sequence[SupportsIndex]) -> list[Sample]:
         """Read several rows as tensors, in the order of ``rows``."""

@@ -23,6 +23,7 @@ def open_frames(
     layers: Collection[str] | None = None,
     *,
     objects: bool = False,
+    captions: bool = False,
 ) -> Frames:
     """Open one split of an image set from a folder of frames, from HDF5 or from a Hugging Face folder.
 
@@ -33,6 +34,7 @@ def open_frames(
             samples are `train`.
         layers: names of the layers to read; None for all.
         objects: whether to read the objects of samples; this reads the metadata of every row.
+        captions: whether samples have a caption, see `candlelight.loaders.captions.caption`.
 
     Raises:
         InputError: the path holds no image set, or no such set, split or layer, or several sets and none is
@@ -48,16 +50,16 @@ file or a folder of them, or a Hugging Face folder
     if files := open_hdf5(path):
         name = choose_name(path, "set", list(dict.fromkeys(name for name, _ in files)), set_name)
         split = choose_split(path, [split for owner, split in files if owner == name], split)
-        return HDF5Frames(files[name, split].path, layers, objects=objects)
+        return HDF5Frames(files[name, split].path, layers, objects=objects, captions=captions)
     if not (path / DATASET).is_file():
         raise no_frames(path)
     if (path / PACK_MANIFEST).is_file():
-        return HubFrames(path, set_name, layers, split, objects=objects)
+        return HubFrames(path, set_name, layers, split, objects=objects, captions=captions)
     if split not in (None, "train"):
         raise InputError(
             f"{path}: a folder of frames has no split `{split}`; make one with `candlelight pack`"
         )
-    return FrameFolder(path, set_name, layers, objects=objects)
+    return FrameFolder(path, set_name, layers, objects=objects, captions=captions)
 
 
 def no_frames(path: Path, or_else: str = "") -> InputError:

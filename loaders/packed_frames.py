@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from candlelight.loaders.captions import caption
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.samples import Sample, make_sample, row_number, to_tensors
 from candlelight.loaders.schema import Metadata, SetInfo, layer
@@ -28,6 +29,7 @@ class PackedFrames(ABC):
     layers: tuple[str, ...]
     indices: Int[ndarray, " n"]
     objects: bool
+    captions: bool
 
     @property
     @abstractmethod
@@ -45,6 +47,15 @@ class PackedFrames(ABC):
     @abstractmethod
     def _id(self, number: int) -> str:
         """Return the id of the sample of one row."""
+
+    @abstractmethod
+    def _stored_caption(self, number: int) -> str | None:
+        """Return the caption of one row; None in packs of earlier versions."""
+
+    def caption(self, row: SupportsIndex) -> str:
+        """Describe the sample of one row in words, as the pack has it."""
+        found = self._stored_caption(row_number(row, len(self)))
+        return caption(self.metadata(row), self.set_info) if found is None else found
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -91,6 +102,7 @@ class PackedFrames(ABC):
                 dict(zip(self.layers, tensors, strict=True)),
                 dict(zip(names, values, strict=True)),
                 self.metadata(number).objects if self.objects else None,
+                self.caption(number) if self.captions else None,
             )
             for number, identifier, index, tensors, values in rows
         }

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from candlelight.loaders.captions import caption
 from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, FactorValue, Metadata, ObjectRecord, SetInfo
 
@@ -113,18 +114,20 @@ def factor_value(factor: FactorInfo, number: float) -> FactorValue:
     return factor.values[int(number)] if factor.kind == "categorical" and factor.values else number
 
 
-def to_sample(frame: Frame, set_info: SetInfo, objects: bool = False) -> Sample:
+def to_sample(frame: Frame, set_info: SetInfo, objects: bool = False, captions: bool = False) -> Sample:
     """Turn a frame into tensors.
 
     Args:
         frame: the frame.
         set_info: its image set; tells which factors are categorical.
         objects: whether to add the objects.
+        captions: whether to add the caption.
 
     Returns:
         A dict of ``id`` (str), ``index`` (int), ``set`` (str), each layer as a tensor of its stored dtype
         (three-channel layers channels first), ``factors`` (name to class index or value) and, if requested,
-        ``objects`` (a list of dicts with the fields of `candlelight.loaders.schema.ObjectRecord`).
+        ``objects`` (a list of dicts with the fields of `candlelight.loaders.schema.ObjectRecord`) and
+        ``caption`` (str).
 
     Raises:
         InputError: the frame lacks a factor, or has a value that the set does not list.
@@ -133,7 +136,8 @@ def to_sample(frame: Frame, set_info: SetInfo, objects: bool = False) -> Sample:
     factors = {factor.name: factor_number(factor, metadata) for factor in set_info.factors}
     names = metadata.id, metadata.index, metadata.set
     tensors = {name: to_tensors([array])[0] for name, array in frame.layers.items()}
-    return make_sample(*names, tensors, factors, metadata.objects if objects else None)
+    text = caption(metadata, set_info) if captions else None
+    return make_sample(*names, tensors, factors, metadata.objects if objects else None, text)
 
 
 def make_sample(
@@ -143,6 +147,7 @@ def make_sample(
     tensors: Mapping[str, Any],
     factors: Mapping[str, float],
     objects: Iterable[ObjectRecord] | None = None,
+    text: str | None = None,
 ) -> Sample:
     """Build a sample in the form of `to_sample` from its parts, without metadata.
 
@@ -153,10 +158,13 @@ def make_sample(
         tensors: layers by name.
         factors: class indices and values by factor name.
         objects: objects of the sample; None to leave them out.
+        text: caption of the sample; None to leave it out.
     """
     sample: Sample = {"id": identifier, "index": index, "set": set_name, **tensors, "factors": factors}
     if objects is not None:
         sample["objects"] = [record.model_dump() for record in objects]
+    if text is not None:
+        sample["caption"] = text
     return sample
 
 

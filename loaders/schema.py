@@ -348,7 +348,8 @@ class SetInfo(Record):
     ``varies`` names the factors that change within a concept set; all other factors are fixed in it.
     ``parts`` names the parts of each object type that has parts: the first part is 1 in the `part` layer;
     the parts of own code stand in the metadata of each frame alone. ``graph`` is the causal graph of the set,
-    None in data sets made before graphs were written.
+    None in data sets made before graphs were written. ``caption`` is the recipe's own template of captions
+    (`candlelight.loaders.captions.check_caption`), "" for captions of factors and objects.
     """
 
     count: int
@@ -360,6 +361,7 @@ class SetInfo(Record):
     exposure: float = 1.0
     parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     graph: CausalGraph | None = later_field()
+    caption: str = later_field("")
 
     @property
     def propensity_names(self) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
             exposure=chosen.exposure,
             parts=_part_names(sample.trace for sample in samples),
             graph=set_graph(recipe, name),
+            caption=image_set.caption,
         )
     return DatasetInfo(
         name=recipe.name,
@@ -243,7 +244,9 @@ def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Map
 
 def _same_texts(plan: Plan, info: DatasetInfo | None) -> bool:
     recipe = plan.recipe
-    return info is not None and all(
+    if info is None or any(one.caption != recipe.sets[name].caption for name, one in info.sets.items()):
+        return False
+    return all(
         getattr(info, field) == getattr(recipe, field) for field in ("description", "licence", "statements")
     )
 

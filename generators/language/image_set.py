@@ -23,6 +23,7 @@ from candlelight.generators.language.field_types import LayerNames, described, r
 from candlelight.generators.language.intervention_fields import Counterfactual, Targets
 from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.scene_code import SceneCode
+from candlelight.loaders.captions import check_caption
 from candlelight.loaders.causal_graphs import CausalGraph
 from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import LAYERS, FactorValue, Record
@@ -166,6 +167,14 @@ class ImageSet(Record):
         None, "Layers of this set, in place of the recipe's.", ["image", "depth"]
     )
     exposure: float | None = described(None, "Exposure of this set, in place of the recipe's.", 0.5, gt=0)
+    caption: str = described(
+        "",
+        "Caption of each sample: text with `{name}` for a factor, `{name:.1f}` for a number with one digit "
+        "after the point, and `{objects}` for the visible objects.",
+        "a {color} {shape} on a table",
+        default_words="objects, scene and factors in words",
+        later=True,
+    )
 
     @model_validator(mode="after")
     def _check_names(self) -> "ImageSet":
@@ -198,6 +207,11 @@ class ImageSet(Record):
             raise ValueError(
                 "shares_units: expected `unit_factors` as well, the factors whose values name a unit"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_caption(self) -> "ImageSet":
+        check_caption(self.caption, self.factors)
         return self
 
     @model_validator(mode="after")

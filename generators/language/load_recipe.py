@@ -27,7 +27,10 @@ from candlelight.generators.language.set_interventions import check_intervention
 from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.files.python_files import user_file
 
-UNHASHED = {"description", "licence", "statements", "assets"}
+UNHASHED: Any = {  # texts and folders
+    **dict.fromkeys(("description", "licence", "statements", "assets"), True),
+    "sets": {"__all__": {"caption": True}},
+}
 _EXPECTED = {
     "missing": "the field is required",
     "tuple_type": "expected a list",

@@ -14,6 +14,7 @@ _LAYOUTS = {
     "by": ("mit",),
     "layers": ("exr", "png", "webdataset"),
     "shard_size": ("webdataset",),
+    "points": ("colmap", "nerfstudio"),
 }
 
 
@@ -22,7 +23,9 @@ _LAYOUTS = {
 @click.option(
     "--to",
     "kind",
-    type=click.Choice(["candle", "coco", "concepts", "exr", "mit", "png", "webdataset"]),
+    type=click.Choice(
+        ["candle", "coco", "colmap", "concepts", "exr", "mit", "nerfstudio", "png", "webdataset"]
+    ),
     required=True,
     help="Layout to write.",
 )
@@ -64,11 +67,18 @@ _LAYOUTS = {
     metavar="N",
     help="WebDataset: number of samples in each tar file.",
 )
+@click.option(
+    "--points",
+    type=click.IntRange(1),
+    default=10_000,
+    metavar="N",
+    help="COLMAP and nerfstudio: largest number of points of a scene.",
+)
 def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: Any) -> None:
     """Write frames as files that other tools read.
 
-    The layouts are those of COCO, WebDataset, CANDLE, concept sets (CSM) and MIT Intrinsic Images, and
-    OpenEXR and PNG files of the layers.
+    The layouts are those of COCO, WebDataset, CANDLE, concept sets (CSM), MIT Intrinsic Images, OpenEXR and
+    PNG files of the layers, and for several views of a scene those of COLMAP and nerfstudio.
 
     \b
     candlelight export frames --to coco --out coco
@@ -79,6 +89,8 @@ def export(frames: Path, kind: str, out: Path, set_name: str | None, **options: 
     candlelight export frames --to concepts --out csm
     candlelight export frames --to mit --by passes --out mit
     candlelight export frames --to webdataset --shard-size 500 --out tar
+    candlelight export ring --to colmap --points 20000 --out scenes
+    candlelight export ring --to nerfstudio --out scenes
     """
     from candlelight.loaders import exports
 

@@ -59,23 +59,23 @@ def hdf5_columns(set_info: SetInfo, rows: int) -> dict[str, tuple[tuple[int, ...
 
 
 def later_columns(file: h5py.File, rows: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """List shape and dtype of the causal columns that a file has; files of earlier versions have none.
+    """List shape and dtype of the captions and causal columns of a file; earlier versions wrote none.
 
     Args:
         file: the open file.
         rows: number of samples in the file.
 
     Raises:
-        InputError: only some of them are there.
+        InputError: only some of the causal columns are there.
     """
+    columns: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+    if "caption" in file:
+        columns["caption"] = ((rows,), np.dtype("S"))
     if "unit" not in file:
-        return {}
+        return columns
     if not isinstance(file.get("intervened", getlink=True), h5py.HardLink):
         raise InputError("expected group `intervened` in the file itself, got none; pack it again")
-    columns: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {
-        "unit": ((rows,), np.dtype("S")),
-        "counterfactual_of": ((rows,), np.dtype("S")),
-    }
+    columns |= {name: ((rows,), np.dtype("S")) for name in ("unit", "counterfactual_of")}
     if "step" in file:
         columns["step"] = ((rows,), np.dtype("int64"))
     return columns | {f"intervened/{name}": ((rows,), np.dtype("uint8")) for name in file["intervened"]}

@@ -45,6 +45,7 @@ class _Opened:
     process: int
     file: h5py.File
     ids: Callable[[int], bytes]
+    captions: Callable[[int], bytes] | None
     metadata: Callable[[int], ndarray]
     layers: dict[str, Callable[[int], ndarray]]
 
@@ -69,6 +70,7 @@ class HDF5Frames(PackedFrames):
         layers: Collection[str] | None = None,
         *,
         objects: bool = False,
+        captions: bool = False,
         locking: Locking = None,
     ) -> None:
         """Open an image set and check the header; ``candlelight info --verify`` checks the rows.
@@ -77,6 +79,7 @@ class HDF5Frames(PackedFrames):
             path: the file.
             layers: names of the layers to read; None for all.
             objects: whether to read the objects of samples; this reads the metadata of every row.
+            captions: whether to read the captions of samples.
             locking: whether HDF5 locks the file while it is open; False for a network file system without
                 locks, "best-effort" to lock if possible, None to follow ``HDF5_USE_FILE_LOCKING``.
 
@@ -98,7 +101,7 @@ class HDF5Frames(PackedFrames):
             self.indices = file["index"][:]
             check_indices(self.indices)
             self.layers = choose_layers(self.set_info.layers, layers)
-            self.objects = objects
+            self.objects, self.captions = objects, captions
             for name in ("metadata", *self.layers):
                 row_reader(file[name])
 
@@ -113,7 +116,8 @@ class HDF5Frames(PackedFrames):
             metadata = row_reader(file["metadata"])
             if _version(self.path) != self._version:
                 raise InputError("was replaced after it was opened here; open it again")
-            self._opened = _Opened(os.getpid(), file, text_reader(file["id"]), metadata, layers)
+            captions = text_reader(file["caption"]) if "caption" in file else None
+            self._opened = _Opened(os.getpid(), file, text_reader(file["id"]), captions, metadata, layers)
         return self._opened
 
     def close(self) -> None:
@@ -148,6 +152,11 @@ class HDF5Frames(PackedFrames):
     def _id(self, number: int) -> str:
         with _reading(self.path):
             return self._open().ids(number).decode()
+
+    def _stored_caption(self, number: int) -> str | None:
+        with _reading(self.path):
+            read = self._open().captions
+            return None if read is None else read(number).decode()
 
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:

@@ -3,7 +3,7 @@
 File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made``
 (how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
 (`columns_sha256` of `candlelight.loaders.hdf5.hdf5_datasets`). Datasets, whose first axis is the row: each
-layer under its name, ``id``, ``index``, ``factors/<name>`` (class index or value), ``unit``,
+layer under its name, ``id``, ``index``, ``caption``, ``factors/<name>`` (class index or value), ``unit``,
 ``counterfactual_of`` ("" for none), ``step`` (in sets with steps), ``intervened/<name>`` (place of the kind
 in `INTERVENTION_KINDS`, 0 for no intervention) and ``metadata`` (the content of ``metadata.json`` in one
 line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or newer,
@@ -174,6 +174,7 @@ def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compre
         for key in ("unit", "colour_space", "meaning"):
             write_attribute(dataset, key, getattr(spec, key))
     file["id"] = encode_texts([source.causal.ids[row] for row in split.rows])
+    file["caption"] = encode_texts([source.captions[row] for row in split.rows])
     _write_causal(file, source, split)
     file["index"] = source.frames.indices[split.rows].astype("int64")
     for column, factor in enumerate(set_info.factors):

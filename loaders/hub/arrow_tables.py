@@ -36,17 +36,18 @@ from candlelight.loaders.schema import (
 
 _MASKS = ("object", "part")
 _CAUSAL = ("unit", "counterfactual_of", "intervened", "intervention_kind")  # not in packs of earlier versions
-_NOT_FACTORS = ("id", "index", *_CAUSAL, "step", "objects", "metadata")
+_NOT_FACTORS = ("id", "index", "caption", *_CAUSAL, "step", "objects", "metadata")
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 _ALIASES = {"string": "string", "number": "float64", "integer": "int64"}  # Arrow's names of JSON types
 
 
 @dataclass(frozen=True)
 class ArrowRow:
-    """One sample to write: the frame, and its 8-bit layers as PNG."""
+    """One sample to write: the frame, its 8-bit layers as PNG, and its caption."""
 
     frame: Frame
     pngs: Mapping[str, bytes]
+    caption: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -82,8 +83,8 @@ class Column:
 def arrow_columns(set_info: SetInfo, steps: bool = False) -> list[Column]:
     """List the columns of an image set.
 
-    These are `image`, `id`, `index`, factors, the other layers, units, counterfactuals and interventions,
-    propensities, objects, metadata.
+    These are `image`, `id`, `index`, the caption, factors, the other layers, units, counterfactuals and
+    interventions, propensities, objects, metadata.
 
     Categorical factors are class labels; if their values are numbers, they also have a column
     ``value_<name>``. `layer_column` and `factor_columns` name the columns of layers and factors.
@@ -98,6 +99,7 @@ def arrow_columns(set_info: SetInfo, steps: bool = False) -> list[Column]:
     layers = [_layer_column(name, set_info) for name in schema_order(set_info.layers)]
     starts = [_text_column("id", "text", "name of the sample", lambda metadata: metadata.id)]
     starts += [_integer_column("index", "number of the sample in its set", lambda metadata: metadata.index)]
+    starts += [_caption_column()]
     everything = "all metadata of the sample: camera, lights, renderer, checks, hashes"
     ends = [_objects_column(), _text_column("metadata", "JSON text", everything, Metadata.to_json)]
     named = factor_columns(set_info)
@@ -165,8 +167,9 @@ def unfit_columns(schema: pa.Schema, set_info: SetInfo) -> list[str]:
         json.loads((schema.metadata or {}).get(b"huggingface", "{}")).get("info", {}).get("features", {})
     )
     every = arrow_columns(set_info, steps="step" in schema.names)
-    if not {*_CAUSAL} & {*schema.names}:  # a pack of an earlier version
-        every = [column for column in every if column.name not in _CAUSAL]
+    for later in (_CAUSAL, ("caption",)):
+        if not {*later} & {*schema.names}:  # a pack of an earlier version
+            every = [column for column in every if column.name not in later]
     due = {column.name: (column.feature, *_kind(column.field)) for column in every}
     found = {field.name: (features.get(field.name), *_kind(field)) for field in schema}
     return sorted(name for name in {*due, *found} if due.get(name) != found.get(name))
@@ -318,6 +321,16 @@ def _text_column(name: str, holds: str, meaning: str, text: Callable[[Metadata],
         feature=_value("string"),
         field=pa.field(name, pa.string()),
         encode=lambda rows: pa.array([text(row.frame.metadata) for row in rows]),
+    )
+
+
+def _caption_column() -> Column:
+    return Column(
+        holds="text",
+        meaning="the sample in words",
+        feature=_value("string"),
+        field=pa.field("caption", pa.string()),
+        encode=lambda rows: pa.array([row.caption for row in rows], pa.string()),
     )
 
 

@@ -72,6 +72,7 @@ class HubFrames(PackedFrames):
         split: str | None = None,
         *,
         objects: bool = False,
+        captions: bool = False,
     ) -> None:
         """Open a split of an image set.
 
@@ -81,6 +82,7 @@ class HubFrames(PackedFrames):
             layers: names of the layers to read; None for all. The others are not decoded.
             split: name of the split; None for the only one, or `train` of several.
             objects: whether to read the objects of samples; this reads the metadata of every row.
+            captions: whether to read the captions of samples.
 
         Raises:
             InputError: the folder is missing, damaged or was not written by `pack_hub`, or there is no such
@@ -97,7 +99,7 @@ class HubFrames(PackedFrames):
             raise InputError(f"{path / PACK_MANIFEST} names no file of set `{self.set_name}`; pack it again")
         self.split = choose_split(path, splits, split)
         self.layers = choose_layers(self.set_info.layers, layers)
-        self.objects = objects
+        self.objects, self.captions = objects, captions
         self._columns = {name: layer_column(name) for name in self.layers}
         self._opened: _Batches | None = None
         _check_files(path, manifest)
@@ -130,7 +132,8 @@ class HubFrames(PackedFrames):
 
         if self._opened is None:
             # Directly from Arrow: `datasets` takes longer to find a row than Arrow takes to read it.
-            table = self._table.data.table.select([*self._columns.values(), "id", "metadata"])
+            more = ["id", "metadata", *({"caption"} & {*self._table.column_names})]
+            table = self._table.data.table.select([*self._columns.values(), *more])
             batches = table.to_batches()
             starts = list(accumulate((len(batch) for batch in batches[:-1]), initial=0))
             columns = [dict(zip(batch.schema.names, batch.columns, strict=True)) for batch in batches]
@@ -178,6 +181,14 @@ class HubFrames(PackedFrames):
         columns, place = self._batches().find(number)
         if (found := columns["id"][place].as_py()) is None:
             raise InputError(f"{self._where(number)}: column `id`: expected a name, got null; {CHECK}")
+        return str(found)
+
+    def _stored_caption(self, number: int) -> str | None:
+        columns, place = self._batches().find(number)
+        if "caption" not in columns:
+            return None
+        if (found := columns["caption"][place].as_py()) is None:
+            raise InputError(f"{self._where(number)}: column `caption`: expected text, got null; {CHECK}")
         return str(found)
 
     @cached_property

@@ -69,7 +69,7 @@ def _row(source: PackSource, row: int) -> ArrowRow:
     }
     if "image" in frame.layers and "image" not in pngs:
         pngs["image"] = (source.frames.path(row) / IMAGE).read_bytes()
-    return ArrowRow(frame, pngs)
+    return ArrowRow(frame, pngs, source.captions[row])
 
 
 def _row_groups(rows: Iterable[ArrowRow]) -> Iterator[list[ArrowRow]]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from candlelight.loaders.captions import caption
 from candlelight.loaders.frames import frame_path, read_metadata
 from candlelight.loaders.schema import (
     AssetRecord,
@@ -61,7 +62,7 @@ class SetContents(Record):
     """One image set: ``splits`` are numbers of rows by split, ``planned`` is the planned number of samples.
 
     ``blender``, ``device``, ``samples`` and ``denoiser`` are the renderer's settings for the first sample;
-    ``bytes`` is the size of the stored samples.
+    ``caption`` is the caption of this sample, ``bytes`` the size of the stored samples.
     """
 
     planned: int
@@ -82,6 +83,7 @@ class SetContents(Record):
     device: str | None = None
     samples: int | None = None
     denoiser: str | None = None
+    caption: str | None = None
 
     @property
     def count(self) -> int:
@@ -152,6 +154,7 @@ def make_set_contents(
         splits=splits,
         clipped=clipped_share(some),
         unexplained=unexplained_line(some),
+        caption=caption(made, info) if made else None,
         bytes=size,
         bytes_per_sample=round(size / count) if count else None,
         compression=compression,
@@ -278,6 +281,8 @@ def _set_lines(name: str, one: SetContents) -> Iterator[str]:
         traced = f"Blender {one.blender}" if one.blender else "painted"
         denoised = "not denoised" if one.denoiser == "none" else f"denoised by {one.denoiser}"
         yield f"  {traced} on {one.device}, {one.samples} samples a pixel, {denoised}"
+    if one.caption is not None:
+        yield f"  first caption: {one.caption}"
     yield "  layers:"
     yield from (f"    {_layer(spec)}" for spec in one.layers)
     yield from (f"  factor {factor.name}: {_values(factor)}" for factor in one.factors)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from candlelight.loaders.captions import caption
 from candlelight.loaders.causal_columns import CausalColumns, CausalRow
 from candlelight.loaders.choices import choose_layers
 from candlelight.loaders.downscale import downscale, downscaled_set
@@ -39,6 +40,7 @@ class PackSource:
         rows: factors and links of every row, from its metadata.
         causal: id, unit, step, factual sample and interventions of every row.
         propensities: propensity of each row's value, by the names of the columns that a pack has of them.
+        captions: caption of every row.
         splits: splits, in order.
     """
 
@@ -48,6 +50,7 @@ class PackSource:
     rows: SetRows
     causal: CausalColumns
     propensities: Mapping[str, Float64[ndarray, " n"]]
+    captions: list[str]
     splits: list[PackSplit]
 
     @property
@@ -115,16 +118,12 @@ def open_sources(
         for name, kept, factor in zip(names, chosen, factors, strict=True)
     ]
     surveys = [_survey(folder) for folder in folders]
-    splits = split_rows([rows for rows, _, _ in surveys], plan or SplitPlan())
+    splits = split_rows([survey.rows for survey in surveys], plan or SplitPlan())
     sources = []
-    for folder, kept, factor, (rows, causal, propensities) in zip(
-        folders, chosen, factors, surveys, strict=True
-    ):
+    for folder, kept, factor, survey in zip(folders, chosen, factors, surveys, strict=True):
         smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
         set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
-        sources.append(
-            PackSource(folder, set_info, factor, rows, causal, propensities, splits[folder.set_name])
-        )
+        sources.append(PackSource(folder, set_info, factor, *survey, splits[folder.set_name]))
     return sources
 
 
@@ -184,11 +183,20 @@ def _factor(info: DatasetInfo, set_name: str, size: tuple[int, int] | None) -> i
     return width // wide
 
 
-def _survey(folder: FrameFolder) -> tuple[SetRows, CausalColumns, dict[str, Float64[ndarray, " n"]]]:
+class _Survey(NamedTuple):
+    """Columns of all rows of an image set, as in `PackSource`."""
+
+    rows: SetRows
+    causal: CausalColumns
+    propensities: dict[str, Float64[ndarray, " n"]]
+    captions: list[str]
+
+
+def _survey(folder: FrameFolder) -> _Survey:
     factors = folder.set_info.factors
     table = np.empty((len(folder), len(factors)))
     propensities = {name: np.empty(len(folder)) for name in folder.set_info.propensity_names}
-    causal, links = [], []
+    causal, links, captions = [], [], []
     for row in range(len(folder)):
         metadata = folder.metadata(row)
         blender = metadata.renderer.blender if metadata.renderer else None
@@ -201,13 +209,15 @@ def _survey(folder: FrameFolder) -> tuple[SetRows, CausalColumns, dict[str, Floa
         for name, column in propensities.items():
             column[row] = metadata.propensity[name]
         causal.append(CausalRow.of(metadata))
+        captions.append(caption(metadata, folder.set_info))
         # Each sample is linked by its own id too, because it may have counterfactuals.
         origins = (metadata.id, *([metadata.counterfactual_of] if metadata.counterfactual_of else []))
         samples = (f"sample {name}" for name in origins)
         links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))
     columns = CausalColumns.of_rows(causal, [factor.name for factor in factors])
     has_steps = columns.steps is not None
-    return SetRows(folder.set_name, folder.set_info, table, links, has_steps), columns, propensities
+    rows = SetRows(folder.set_name, folder.set_info, table, links, has_steps)
+    return _Survey(rows, columns, propensities, captions)
 
 
 def _with_layers(frame: Frame, names: Collection[str]) -> Frame:

@@ -7,12 +7,13 @@ data sets of ``datasets.load_dataset`` serve alike.
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int, UInt8
 from numpy import ndarray
 
+from candlelight.loaders.captions import read_captions
 from candlelight.loaders.causal_columns import CausalColumns, causal_columns, read_factor_values
 from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.selection.pair_dataset import read_samples
@@ -30,6 +31,7 @@ class SampleTuples:
     Attributes:
         factors: names of the factors, in order of the last axis of targets and kinds.
         rows: row numbers of each tuple [tuples, samples].
+        all_kinds: ``kinds`` of each sample but the first, of each tuple [tuples, samples - 1, factors].
 
     Example:
         >>> data, rows = [{"id": "a-0"}, {"id": "a-1"}], np.array([[0, 1]])
@@ -56,7 +58,7 @@ class SampleTuples:
             factors: names of the factors.
         """
         self.data, self.sources, self.rows = tuple(data), tuple(sources), rows
-        self.factors, self._kinds = tuple(factors), kinds
+        self.factors, self.all_kinds = tuple(factors), kinds
 
     def __len__(self) -> int:
         """Count the tuples."""
@@ -79,12 +81,38 @@ class SampleTuples:
             for one in samples:
                 for place in places:
                     one[place] = next(found)
-        kinds = self._kinds[list(numbers)]
+        kinds = self.all_kinds[list(numbers)]
         kinds = kinds[:, 0] if kinds.shape[1] == 1 else kinds
         return [
             {"samples": one, "targets": torch.from_numpy(kind > 0), "kinds": torch.from_numpy(kind)}
             for one, kind in zip(samples, kinds, strict=True)
         ]
+
+
+class CaptionPair(NamedTuple):
+    """Captions of a sample before and after an intervention, and the names of the factors that it set."""
+
+    before: str
+    after: str
+    changed: tuple[str, ...]
+
+
+def caption_pair(pairs: SampleTuples, number: int) -> CaptionPair:
+    """Describe a pair in words, without reading pixels.
+
+    Args:
+        pairs: `counterfactual_pairs` of sets with captions; of longer tuples the first two samples count.
+        number: number of the pair.
+
+    Raises:
+        InputError: the data have no captions.
+    """
+    captions = [
+        read_captions(pairs.data[source], [int(row)])[0]
+        for source, row in zip(pairs.sources[:2], pairs.rows[number], strict=False)
+    ]
+    changed = (name for name, kind in zip(pairs.factors, pairs.all_kinds[number, 0], strict=True) if kind)
+    return CaptionPair(captions[0], captions[1], tuple(changed))
 
 
 def counterfactual_pairs(

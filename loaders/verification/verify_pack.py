@@ -134,7 +134,8 @@ def _shard_rows(
         every = arrow_columns(set_info, steps="step" in there)
         columns = {column.name: column for column in every if column.name in there}
         tables = read_rows(folder, [shard], range(shard.rows), list(columns))
-        skipped = {"metadata", *map(layer_column, set_info.layers)}
+        # Another version of candlelight may word captions otherwise; their hash finds changed ones.
+        skipped = {"metadata", "caption", *map(layer_column, set_info.layers)}
         plain = [name for name in columns if name not in skipped]
 
         def read(table: "pa.Table") -> StoredRow:
@@ -267,7 +268,8 @@ def _check_rows(reader: HDF5Frames) -> Iterator[tuple[str, str]]:
     shares = reader.set_info.propensity_names
     names += [f"propensity/{name}" for name in shares]
     with open_file(reader.path) as opened:
-        names += (later := list(later_columns(opened, len(reader))))
+        later = [name for name in later_columns(opened, len(reader)) if name != "caption"]
+        names += later
         columns = {name: opened[name][:].tolist() for name in names}
 
     def read(number: int) -> StoredRow:

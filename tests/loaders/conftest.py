@@ -162,6 +162,8 @@ def causal_root(tmp_path_factory, make_frame, info) -> Path:
             frame = make_frame("free", index, drop=LAYERS[1:])
             update = {"id": f"{set_name}-{index:06d}", "set": set_name, "unit": unit, "group": unit}
             update |= {"step": step, "counterfactual_of": factual, "intervention": dict.fromkeys(kinds, 1)}
+            shown = frame.metadata.objects[0].model_copy(update={"type": frame.metadata.factors["shape"]})
+            update["objects"] = (shown, *frame.metadata.objects[1:])
             update["intervention_kind"] = {name: kind for name, kind in kinds.items() if kind != "hard"}
             write_frame(root, Frame(frame.metadata.model_copy(update=update), frame.layers))
     return root

@@ -259,6 +259,16 @@ def test_unused_assets_the_description_and_the_folder_may_change(recipe, tmp_pat
     assert read_dataset_info(out).sets["cubes"].count == 6
 
 
+def test_a_changed_caption_is_described_without_new_frames(recipe, tmp_path):
+    (out := tmp_path / "out").mkdir()
+    describe_folder(make_plan(load_recipe(recipe), 3), out)
+    assert "caption" not in (out / "dataset.json").read_text()
+    describe_folder(make_plan(load_recipe(recipe, ["caption='{objects}'"]), 3), out)
+    assert read_dataset_info(out).sets["cubes"].caption == "{objects}"
+    describe_folder(make_plan(load_recipe(recipe), 3), out)
+    assert read_dataset_info(out).sets["cubes"].caption == ""
+
+
 def test_a_changed_light_is_an_error_although_the_trace_is_the_same(recipe, tmp_path):
     plan = make_plan(load_recipe(recipe), 1)
     (out := tmp_path / "out").mkdir()

@@ -386,3 +386,12 @@ def test_files_that_extend_each_other_or_bring_different_folders_are_refused(tmp
     path.write_text("name: own\nsets:\n  one: {extends: a.yaml/s}\n  two: {extends: b.yaml/s}\n")
     with refused(r"sets\.two\.extends: b\.yaml has objects in .*b, another file .* in .*a;"):
         load_recipe(path)
+
+
+def test_recipes_check_their_captions_and_keep_their_hash():
+    recipe = load_recipe("toy-confounded")
+    captioned = load_recipe("toy-confounded", ["caption=a {color} {object_type}"])
+    assert captioned.sets["toys"].caption == "a {color} {object_type}"
+    assert recipe_sha256(captioned) == recipe_sha256(recipe)
+    with refused(r"sets.toys.caption: `colour` is no factor of this set; did you mean `color`\?"):
+        load_recipe("toy-confounded", ["caption=a {colour}"])

@@ -3,16 +3,18 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.captions import check_caption
 from candlelight.loaders.files.plain_yaml import parse_yaml
 
 PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-WORKED, CHOICE, CAMERAS, LIGHTS, SURFACES, *_ = BLOCKS
+WORKED, CHOICE, CAMERAS, RING, CAPTION, LIGHTS, SURFACES, *_ = BLOCKS
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,18 @@ def test_the_views_of_the_example_share_the_draws_of_their_unit():
     for views in units.values():
         assert len({scene for scene, _ in views}) == 1
         assert len({group for _, group in views}) == 3
+
+
+def test_the_ring_of_the_example_is_twelve_views_of_one_scene():
+    samples = list(make_plan(load_recipe(parse_yaml(RING))).samples)
+    assert len({sample.trace.model_copy(update={"camera": None}) for sample in samples}) == 1
+    places = np.array([sample.trace.camera.location for sample in samples])
+    assert len(samples) == len(np.unique(places.round(3), axis=0)) == 12
+    assert np.linalg.norm(places[:, :2], axis=1) == pytest.approx(4.5)
+
+
+def test_the_example_of_a_caption_is_valid():
+    check_caption(parse_yaml(CAPTION)["caption"], ["color", "shape", "size"])
 
 
 @pytest.mark.parametrize(("block", "count"), [(LIGHTS, 4), (SURFACES, 8)], ids=["lights", "surfaces"])

@@ -218,3 +218,60 @@ def write_captures(make_frame, info):
 @pytest.fixture(scope="session")
 def capture_frames(tmp_path_factory, write_captures):
     return write_captures(tmp_path_factory.mktemp("captures"))
+
+
+def _ring_camera(view: int) -> CameraRecord:
+    """Place a camera on a ring about the vertical axis, with an intrinsic of its own every third view."""
+    angle = np.radians(40 * view + 7)
+    location = np.array([4 * np.sin(angle), 4 * np.cos(angle), 2.0])
+    forward = (np.array([0, 0, 0.4]) - location) / np.linalg.norm(np.array([0, 0, 0.4]) - location)
+    right = np.cross(forward, (0, 0, 1.0)) / np.linalg.norm(np.cross(forward, (0, 0, 1.0)))
+    pose = np.eye(4)
+    pose[:3, :3] = np.stack([right, np.cross(forward, right), forward])
+    pose[:3, 3] = -pose[:3, :3] @ location
+    focal = 30.0 if view % 3 else 34.0
+    intrinsics = [[focal, 0, 15.0], [0, focal, 12.5], [0, 0, 1]]
+    return CameraRecord.model_validate({"intrinsics": intrinsics, "world_to_camera": pose.tolist()})
+
+
+def _ball_on_floor(camera: CameraRecord, height: int, width: int) -> dict[str, ndarray]:
+    """Trace a ball of radius 0.6 on the floor z = 0, lit evenly, without Blender; the sky is at infinity."""
+    pose, lens = np.array(camera.world_to_camera), np.array(camera.intrinsics)
+    rows, columns = np.mgrid[:height, :width] + 0.5
+    rays = np.stack([columns, rows, np.ones_like(rows)], axis=-1) @ np.linalg.inv(lens).T @ pose[:3, :3]
+    origin, middle = -pose[:3, :3].T @ pose[:3, 3], np.array([0.2, 0.1, 0.6])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        floor = -origin[2] / rays[..., 2]
+        half, full = rays @ (middle - origin), (rays**2).sum(axis=-1)
+        ball = (half - np.sqrt(half**2 - full * (((middle - origin) ** 2).sum() - 0.36))) / full
+    ball, floor = np.where(ball > 0, ball, np.inf), np.where((floor > 0) & (floor < 9), floor, np.inf)
+    depth = np.minimum(ball, floor)
+    hit = np.isfinite(depth)
+    position = np.where(hit[..., None], origin + rays * np.where(hit, depth, 0)[..., None], 0)
+    image = np.where(hit[..., None], 60 + 40 * np.cos(3 * position), 20).astype(np.uint8)
+    arrays = {"image": image, "depth": depth.astype(np.float32), "position": position.astype(np.float32)}
+    return arrays | {"object": (np.isfinite(ball) & (ball <= floor)).astype(np.uint8)}
+
+
+@pytest.fixture(scope="session")
+def scene_frames(tmp_path_factory, make_frame, info) -> Path:
+    """Write views of three scenes: nine, two and one; `flat` has the first scene without `position`."""
+    root = tmp_path_factory.mktemp("scenes")
+    units = ["a"] * 9 + ["b"] * 2 + ["c"]
+    sets = {}
+    for name, layers in (("ring", ("image", "depth", "object", "position")), ("flat", ("image", "depth"))):
+        count = len(units) if name == "ring" else 9
+        one = info.sets["free"]
+        sets[name] = one.model_copy(update={"count": count, "layers": layers})
+        for index in range(count):
+            frame = make_frame("free", index)
+            camera = _ring_camera(index)
+            arrays = _ball_on_floor(camera, one.height, one.width)
+            arrays = {layer: arrays[layer] for layer in layers}
+            update = {"set": name, "id": f"{name}-{index:06d}", "unit": units[index], "camera": camera}
+            shown = frame.metadata.objects[0].model_copy(update={"type": "sphere", "area": 5 + index})
+            update |= {"objects": (shown,), "group": f"{name}-{index}"}
+            update["layers"] = {layer: array_sha256(array) for layer, array in arrays.items()}
+            write_frame(root, Frame(frame.metadata.model_copy(update=update), arrays))
+    write_dataset_info(root, info.model_copy(update={"sets": sets}))
+    return root

@@ -11,9 +11,11 @@ from candlelight.cli import main
 from candlelight.loaders.exports import (
     export_candle,
     export_coco,
+    export_colmap,
     export_concepts,
     export_exr,
     export_mit,
+    export_nerfstudio,
     export_png,
     export_webdataset,
 )
@@ -23,9 +25,11 @@ from tests.refusals import refused
 EXPORTS = {
     "candle": export_candle,
     "coco": lambda root, out: export_coco(root, out, "free"),
+    "colmap": lambda root, out, **options: export_colmap(root, out, "ring", **options),
     "concepts": export_concepts,
     "exr": lambda root, out, **options: export_exr(root, out, "free", **options),
     "mit": export_mit,
+    "nerfstudio": export_nerfstudio,
     "png": lambda root, out, **options: export_png(root, out, "free", **options),
     "webdataset": lambda root, out, **options: export_webdataset(
         root, out, "free", **{"shard_size": 2, **options}
@@ -40,9 +44,10 @@ def exr(*values):
 
 
 @pytest.fixture
-def roots(candle_frames, concept_frames, capture_frames, frames_root):
+def roots(candle_frames, concept_frames, capture_frames, scene_frames, frames_root):
     return {
         **{"candle": candle_frames, "concepts": concept_frames},
+        **dict.fromkeys(("colmap", "nerfstudio"), scene_frames),
         **{"mit": capture_frames, **dict.fromkeys(("coco", "exr", "png", "webdataset"), frames_root)},
     }
 
@@ -56,6 +61,8 @@ def tree(folder):
     [
         ("candle", ["--layout", "nested"], "3 samples written, 0 were there"),
         ("coco", ["--set", "free"], "5 samples written, 0 were there"),
+        ("colmap", ["--points", "40"], "20 samples written, 0 were there"),
+        ("nerfstudio", ["--set", "ring"], "11 samples written, 0 were there"),
         ("concepts", ["--set", "illumination"], "2 samples written, 0 were there"),
         exr(["--layers", "depth,part"], "11 samples written, 0 were there"),
         ("png", ["--layers", "image"], "11 samples written, 0 were there"),
@@ -100,6 +107,8 @@ def test_options_of_another_layout_are_refused(roots, tmp_path, name, options, o
         ("candle", "0.json"),
         ("coco", "images/free/000001.png"),
         ("coco", "annotations/instances_free.json"),
+        ("colmap", "ring-000000/sparse/0/points3D.txt"),
+        ("nerfstudio", "ring-000009/images/ring-000010.png"),
         ("concepts", "IID_data/concepts/cube_sphere_tex_mat0temp2500/000.png"),
         exr("free/000004.exr"),
         ("mit", "data/cup/mask.png"),
@@ -117,9 +126,10 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     assert tree(tmp_path) == whole
     again = {path for path, number in numbers.items() if path.stat().st_ino != number}
     together = (lost, "0.png", "annotations/parts_free.json")  # are written with the lost file
-    assert again <= {tmp_path / one for one in together} or name in ("mit", "png")
+    beside = {path for path in whole if path.stem in ("cameras", "images", "ring-000010")}
+    assert again <= beside | {tmp_path / one for one in together} or name in ("mit", "png")
     counts = {"candle": (1, 2), "concepts": (1, 2), "mit": (1, 1), "webdataset": (2, 3)}
-    counts |= dict.fromkeys(("coco", "exr", "png"), (1, 4))
+    counts |= {"colmap": (0, 11), "nerfstudio": (1, 19), **dict.fromkeys(("coco", "exr", "png"), (1, 4))}
     assert (done.written, done.found) == ((0, 5) if lost.endswith("instances_free.json") else counts[name])
 
 
@@ -127,6 +137,7 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
     ("name", "options"),
     [
         *(("candle", {"layout": "nested"}), ("candle", {"bounds": "faithful"}), ("mit", {"by": "passes"})),
+        *(("colmap", {"points": 7}), ("nerfstudio", {"points": 7})),
         *(exr({"layers": ["depth"]}), ("png", {"layers": ["depth"]})),
         *(("webdataset", {"shard_size": 7}), ("webdataset", {"layers": ["depth"]})),
     ],
@@ -142,6 +153,8 @@ def test_other_options_need_another_folder(roots, tmp_path, name, options):
     [
         ("candle", ("candle", 3541), "image", {"0.json", "0.png"}),
         ("coco", ("free", 1), "part", {"000000.png"}),
+        ("colmap", ("ring", 0), "depth", set()),
+        ("nerfstudio", ("ring", 0), "depth", set()),
         ("concepts", ("illumination", 1), "image", {"002.png"}),
         exr(("free", 1), "depth", {"000000.exr"}),
         ("mit", ("captures", 0), "albedo", set()),

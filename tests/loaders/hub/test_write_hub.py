@@ -55,8 +55,8 @@ def types(feature):
 def test_features_have_the_expected_names_and_types_of_every_version_of_datasets(datasets, packed, tmp_path):
     assert datasets.get_dataset_config_names(str(packed)) == ["grid", "free"]
     grid = load(datasets, packed, "grid", tmp_path, split="train")
-    first = ["image", "id", "index", "color", "size", "value_size", "radiance", "albedo"]
-    assert list(grid.features)[:8] == first
+    first = ["image", "id", "index", "caption", "color", "size", "value_size", "radiance", "albedo"]
+    assert list(grid.features)[:9] == first
     assert list(grid.features)[-6:-2] == ["unit", "counterfactual_of", "intervened", "intervention_kind"]
     assert list(grid.features)[-2:] == ["objects", "metadata"]
     assert grid.features["size"].names == ["1.5", "2", "2.5"]
@@ -142,7 +142,8 @@ def test_colliding_column_names_are_prefixed_or_refused(info):
     word = FactorInfo(name="object", kind="categorical", values=("cube", "cone"))
     number = FactorInfo(name="size", kind="categorical", values=(1, 2))
     light = FactorInfo(name="light_left", kind="continuous", low=0, high=1)
-    assert names(word, light)[1:5] == ["id", "index", "factor_object", "factor_light_left"]
+    assert names(word, light)[4:6] == ["factor_object", "factor_light_left"]
+    assert names(word.model_copy(update={"name": "caption"}))[3:5] == ["caption", "factor_caption"]
     with refused("rename the factors or lights: value_size"):
         names(number, FactorInfo(name="value_size", kind="continuous", low=0, high=1))
     with refused("rename the factors or lights: light_a_b"):

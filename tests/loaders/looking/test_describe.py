@@ -37,6 +37,7 @@ def test_describe_lists_the_content(frames_root):
     assert "  factor size: 1.5 (2), 2 (2), 2.5 (2) m\n  changes within a concept set: size\n" in text
     assert "compression: image as PNG, other layers deflated" in text
     assert "  Blender 5.0.1 on CPU, 16 samples a pixel, not denoised\n" in text
+    assert "  first caption: a matte cube, color red, size 1.5 m\n" in text
     assert LAYER_LINES in text
     assert text.endswith(FACTOR_LINES)
 
