@@ -16,19 +16,18 @@ from candlelight.evaluation.causal.prediction_scores import mcc
 from candlelight.loaders.errors import InputError, require_module
 
 # By test: the test of PC, and the score of GES.
-_TESTS = {
+INDEPENDENCE_TESTS = {
     "fisher-z": ("fisherz", "local_score_BIC"),
     "ranks": ("fisherz", "local_score_BIC"),
     "chi2": ("chisq", "local_score_BDeu"),
     "kci": ("kci", "local_score_marginal_general"),
 }
-IndependenceTest = Literal["fisher-z", "ranks", "chi2", "kci"]
 
 
 def discover_graph(
     columns: Float[Tensor, "rows n"],
     method: DiscoveryName = "pc",
-    test: IndependenceTest = "fisher-z",
+    test: str = "fisher-z",
     alpha: float = 0.05,
 ) -> Int[Tensor, "n n"]:
     """Find a CPDAG by causal-learn: by PC (Spirtes and Glymour 1991) or GES (Chickering 2002).
@@ -53,7 +52,7 @@ def discover_graph(
     Example:
         >>> noise = torch.randn(500, 3, generator=torch.Generator().manual_seed(0)).double()
         >>> noise[:, 2] += noise[:, 0] + noise[:, 1]
-        >>> discover_graph(noise)
+        >>> discover_graph(noise)  # doctest: +SKIP
         tensor([[0, 0, 1],
                 [0, 0, 1],
                 [0, 0, 0]])
@@ -63,9 +62,9 @@ def discover_graph(
     from causallearn.search.ScoreBased.GES import ges
 
     if constant := (columns == columns[:1]).all(0).nonzero().flatten().tolist():
-        raise InputError(f"column {constant[0]} has one value")
+        raise InputError(f"{method} cannot be computed: column {constant[0]} has one value")
     table = (mean_ranks(columns) if test == "ranks" else columns).numpy(force=True)
-    name, score = _TESTS[test]
+    name, score = INDEPENDENCE_TESTS[test]
     try:
         with warnings.catch_warnings(action="ignore"):  # of fits that the search rejects
             made = pc(table, alpha, name, show_progress=False).G if method == "pc" else ges(table, score)["G"]
@@ -79,18 +78,21 @@ def discover_graph(
 def match_codes(
     codes: Float[Tensor, "images codes"], table: FactorTable, correlation: Literal["pearson", "spearman"]
 ) -> tuple[Int[Tensor, " factors"], Float[Tensor, " factors"]]:
-    """Give each factor one code, and each code at most one factor, as `mcc` does.
+    """Give each factor a code of its own, as `mcc` does.
 
     The strength of a factor whose values have no order is the correlation ratio, the square root of the share
     of the variance of a code between the values; of others it is the absolute correlation.
 
     Args:
-        codes: finite codes.
+        codes: finite codes, at least as many as factors.
         table: factors of the same images, on the same device.
         correlation: "pearson" or "spearman", of ranks.
 
     Returns:
-        The code of each factor, -1 without one, and the strength, 0 without one.
+        The code of each factor, and its strength in [0, 1].
+
+    Raises:
+        InputError: there are fewer codes than factors.
 
     Example:
         >>> classes = torch.tensor([[0, 1], [1, 0], [2, 1], [0, 0]])
@@ -100,6 +102,10 @@ def match_codes(
     """
     from scipy.optimize import linear_sum_assignment
 
+    if codes.shape[1] < len(table.names):
+        raise InputError(
+            f"expected a code for each of {len(table.names)} factors, got {codes.shape[1]} codes"
+        )
     strengths = codes.new_zeros(codes.shape[1], len(table.names), dtype=torch.float64)
     if ordered := table.ordered:
         strengths[:, ordered] = mcc(codes, table.values[:, ordered], correlation).matrix
@@ -108,22 +114,6 @@ def match_codes(
         members = one_hot(table.classes[:, column]).double()
         between = (members.T @ scaled).square() / members.sum(0)[:, None]
         strengths[:, column] = (between.sum(0) / len(codes)).clamp(max=1).sqrt()
-    rows, columns = map(torch.as_tensor, linear_sum_assignment(strengths.numpy(force=True), maximize=True))
-    assigned = torch.full([len(table.names)], -1)
-    assigned[columns] = rows
-    found = strengths.cpu().gather(0, assigned.clamp(min=0)[None])[0]
-    return assigned, found.where(assigned >= 0, 0)
-
-
-def place_nodes(adjacency: Int[Tensor, "k k"], places: Int[Tensor, " k"], count: int) -> Int[Tensor, "n n"]:
-    """Place the nodes of a graph among ``count`` nodes, of which the others have no edges.
-
-    Example:
-        >>> place_nodes(torch.tensor([[0, 1], [0, 0]]), torch.tensor([2, 0]), 3)
-        tensor([[0, 0, 0],
-                [0, 0, 0],
-                [1, 0, 0]])
-    """
-    placed = torch.zeros(count, count, dtype=torch.int64)
-    placed[places[:, None], places] = adjacency
-    return placed
+    _, assigned = linear_sum_assignment(strengths.T.numpy(force=True), maximize=True)
+    places = torch.as_tensor(assigned)
+    return places, strengths.cpu().gather(0, places[None])[0]

@@ -111,22 +111,19 @@ def checked_adjacency(adjacency: Real[Tensor, "n n"], name: str = "adjacency") -
     Example:
         >>> checked_adjacency(torch.tensor([[0.0, 0.7], [0.0, 0.0]]))
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: `adjacency`: expected 0 and 1, 2 for bidirected edges, got \
-0.7; of weights give a threshold
+        candlelight.loaders.errors.InputError: `adjacency`: expected 0 and 1, with 0 on the diagonal and 2 \
+at both entries of a bidirected edge, got 0.7 at [0, 1]; of weights give a threshold
     """
-    if adjacency.ndim != 2 or len(set(adjacency.shape)) != 1 or not len(adjacency):
-        raise InputError(f"`{name}`: expected an adjacency [n, n], got {list(adjacency.shape)}")
-    whole = adjacency.double()
-    if (wrong := whole[~torch.isin(whole, torch.arange(4).to(whole))]).numel():
+    check_shapes(**{name: (adjacency, "n n")})
+    marks = adjacency.nan_to_num(-1).long()
+    wrong = (marks != adjacency) | (marks < 0) | (marks > 3) | (((marks ^ marks.T) & _BIDIRECTED) > 0)
+    wrong |= torch.diag(marks.diagonal() != 0)
+    if bool(wrong.any()):
+        place = wrong.nonzero()[0].tolist()
         raise InputError(
-            f"`{name}`: expected 0 and 1, 2 for bidirected edges, got {float(wrong[0]):g}; of weights "
-            "give a threshold"
+            f"`{name}`: expected 0 and 1, with 0 on the diagonal and 2 at both entries of a bidirected edge, "
+            f"got {float(adjacency[tuple(place)]):g} at {place}; of weights give a threshold"
         )
-    marks = whole.long()
-    if bool(marks.diagonal().any()):
-        raise InputError(f"`{name}`: node {int(marks.diagonal().nonzero()[0])} has an edge to itself")
-    if bool(((marks ^ marks.T) & _BIDIRECTED).any()):
-        raise InputError(f"`{name}`: expected 2 at both entries of a bidirected edge, got one")
     return marks
 
 
