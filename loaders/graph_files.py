@@ -66,7 +66,7 @@ def read_graph(source: Any, threshold: float | None = None) -> NodeGraph:
     weights = np.asarray(source)
     if weights.ndim != 2 or weights.dtype.kind not in "bfiu":
         raise InputError(f"expected an adjacency [n, n], numbers, got {weights.dtype} {list(weights.shape)}")
-    return NodeGraph(weights if threshold is None else np.abs(weights) > threshold)
+    return NodeGraph(1 * (weights if threshold is None else np.abs(weights) > threshold))
 
 
 def _read_file(path: Path, threshold: float | None) -> NodeGraph:

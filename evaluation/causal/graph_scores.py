@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 import torch
-from jaxtyping import Bool, Float, Int, Real
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Generator, Tensor
 
 from candlelight.evaluation.causal.code_inputs import takes_arrays
@@ -48,7 +48,7 @@ class GraphScores:
 
 
 @takes_arrays
-def graph_scores(estimate: Real[Tensor, "n n"], truth: Real[Tensor, "n n"]) -> GraphScores:
+def graph_scores(estimate: Shaped[Tensor, "n n"], truth: Shaped[Tensor, "n n"]) -> GraphScores:
     """Compare an estimated graph with the true one, edge by edge.
 
     ``SHD`` counts the pairs of nodes whose edges differ: a missing, an extra and a reversed edge each count 1
@@ -101,7 +101,7 @@ def _arrowheads(adjacency: Int[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
 
 
 @takes_arrays
-def checked_adjacency(adjacency: Real[Tensor, "n n"], name: str = "adjacency") -> Int[Tensor, "n n"]:
+def checked_adjacency(adjacency: Shaped[Tensor, "n n"], name: str = "adjacency") -> Int[Tensor, "n n"]:
     """Refuse what is no adjacency, and return it as integers.
 
     Raises:
@@ -161,7 +161,7 @@ def causal_order(adjacency: Int[Tensor, "n n"], names: Sequence[str] = ()) -> li
 
 
 @takes_arrays
-def cpdag(adjacency: Real[Tensor, "n n"]) -> Int[Tensor, "n n"]:
+def cpdag(adjacency: Shaped[Tensor, "n n"]) -> Int[Tensor, "n n"]:
     """Return the completed partially directed graph (CPDAG) of a DAG: what independence can tell of it.
 
     An edge keeps its arrow if it has it in every DAG with the same independences, and is undirected
@@ -202,7 +202,7 @@ def cpdag(adjacency: Real[Tensor, "n n"]) -> Int[Tensor, "n n"]:
 
 
 @takes_arrays
-def latent_projection(adjacency: Real[Tensor, "n n"], kept: Sequence[int]) -> Int[Tensor, "k k"]:
+def latent_projection(adjacency: Shaped[Tensor, "n n"], kept: Sequence[int]) -> Int[Tensor, "k k"]:
     """Take nodes out of a graph, and keep what they cause: the latent projection.
 
     Verma and Pearl 1990 (Equivalence and synthesis of causal models, UAI), sec. 4: an arrow leads from i to j
