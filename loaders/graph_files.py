@@ -82,7 +82,11 @@ def _read_file(path: Path, threshold: float | None) -> NodeGraph:
     with np.load(path, allow_pickle=False) as arrays:
         names = tuple(map(str, arrays["names"].tolist())) if "names" in arrays else None
         codes = path if "codes" in arrays else None
-        return NodeGraph(read_graph(arrays["adjacency"], threshold).adjacency, names, codes)
+        adjacency = read_graph(arrays["adjacency"], threshold).adjacency
+        nodes = arrays["codes"].shape[-1] if codes else len(names or adjacency)
+        if nodes != len(adjacency):
+            raise InputError(f"{path}: expected an adjacency of {nodes} nodes, got {len(adjacency)}")
+        return NodeGraph(adjacency, names, codes)
 
 
 def _of_lists(content: dict[str, Any]) -> NodeGraph:

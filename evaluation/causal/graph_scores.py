@@ -17,6 +17,7 @@ from candlelight.evaluation.causal.code_inputs import takes_arrays
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
+Adjacency = Int[Tensor, "n n"]
 _ARROW, _BIDIRECTED = 1, 2  # bits of an entry
 
 
@@ -94,14 +95,14 @@ def _compare(found: Bool[Tensor, "n n"], true: Bool[Tensor, "n n"]) -> EdgeScore
     return EdgeScores(hits / found.sum(), hits / true.sum(), 2 * hits / (found.sum() + true.sum()))
 
 
-def _arrowheads(adjacency: Int[Tensor, "n n"]) -> Bool[Tensor, "n n"]:
+def _arrowheads(adjacency: Adjacency) -> Bool[Tensor, "n n"]:
     """Return for each pair whether an edge has its arrowhead at the node of the column."""
     arrows = (adjacency & _ARROW) > 0
     return (arrows & ~arrows.T) | ((adjacency & _BIDIRECTED) > 0)
 
 
 @takes_arrays
-def checked_adjacency(adjacency: Shaped[Tensor, "n n"], name: str = "adjacency") -> Int[Tensor, "n n"]:
+def checked_adjacency(adjacency: Shaped[Tensor, "n n"], name: str = "adjacency") -> Adjacency:
     """Refuse what is no adjacency, and return it as integers.
 
     Raises:
@@ -127,7 +128,7 @@ at both entries of a bidirected edge, got 0.7 at [0, 1]; of weights give a thres
     return marks
 
 
-def is_directed(adjacency: Int[Tensor, "n n"]) -> bool:
+def is_directed(adjacency: Adjacency) -> bool:
     """Tell whether no edge is undirected.
 
     Example:
@@ -137,7 +138,7 @@ def is_directed(adjacency: Int[Tensor, "n n"]) -> bool:
     return not bool((adjacency & adjacency.T & _ARROW).any())
 
 
-def causal_order(adjacency: Int[Tensor, "n n"], names: Sequence[str] = ()) -> list[int]:
+def order_nodes(adjacency: Adjacency, names: Sequence[str] = ()) -> list[int]:
     """Return the nodes with causes before effects.
 
     Args:
@@ -148,7 +149,7 @@ def causal_order(adjacency: Int[Tensor, "n n"], names: Sequence[str] = ()) -> li
         InputError: the arrows form a cycle.
 
     Example:
-        >>> causal_order(torch.tensor([[0, 0], [1, 0]]))
+        >>> order_nodes(torch.tensor([[0, 0], [1, 0]]))
         [1, 0]
     """
     arrows = (adjacency & _ARROW).T.tolist()
@@ -161,7 +162,7 @@ def causal_order(adjacency: Int[Tensor, "n n"], names: Sequence[str] = ()) -> li
 
 
 @takes_arrays
-def cpdag(adjacency: Shaped[Tensor, "n n"]) -> Int[Tensor, "n n"]:
+def cpdag(adjacency: Shaped[Tensor, "n n"]) -> Adjacency:
     """Return the completed partially directed graph (CPDAG) of a DAG: what independence can tell of it.
 
     An edge keeps its arrow if it has it in every DAG with the same independences, and is undirected
@@ -186,7 +187,7 @@ def cpdag(adjacency: Shaped[Tensor, "n n"]) -> Int[Tensor, "n n"]:
     arrows = checked_adjacency(adjacency)
     if bool((arrows & _BIDIRECTED).any()) or not is_directed(arrows):
         raise InputError("`adjacency`: expected a DAG, got undirected or bidirected edges")
-    causal_order(arrows)
+    order_nodes(arrows)
     edges = (arrows + arrows.T).double()
     apart = 1 - edges - torch.eye(len(arrows), device=arrows.device)
     known = arrows * (apart @ arrows.double() > 0).double()  # colliders of parents that are apart
@@ -224,7 +225,7 @@ def latent_projection(adjacency: Shaped[Tensor, "n n"], kept: Sequence[int]) -> 
     marks = checked_adjacency(adjacency)
     if not is_directed(marks):
         raise InputError("`adjacency`: nodes are taken out of directed graphs alone, got an undirected edge")
-    order, chosen = causal_order(marks), list(kept)
+    order, chosen = order_nodes(marks), list(kept)
     arrows, hidden = (marks & _ARROW).double(), torch.ones(len(marks)).to(marks.device, torch.float64)
     hidden[chosen] = 0
     ends = torch.diag(1 - hidden)  # by node, the kept nodes that its hidden paths end at, or itself
@@ -237,7 +238,7 @@ def latent_projection(adjacency: Shaped[Tensor, "n n"], kept: Sequence[int]) -> 
     return found[chosen][:, chosen]
 
 
-def random_dag(nodes: int, edges: int, draws: Generator) -> Int[Tensor, "n n"]:
+def random_dag(nodes: int, edges: int, draws: Generator) -> Adjacency:
     """Draw a DAG with a number of edges: pairs at random, with arrows by a random order.
 
     Example:

@@ -3,30 +3,31 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from candlelight.evaluation.catalogue.causal_options import CODES_FILES, GraphOptions
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
-from candlelight.evaluation.causal.code_inputs import equal_width_classes
+from candlelight.evaluation.causal.code_inputs import discretise
 from candlelight.evaluation.causal.discover_graphs import discover_graph, match_codes
 from candlelight.evaluation.causal.factor_data import open_factors
 from candlelight.evaluation.causal.factor_table import FactorTable, encode_data
 from candlelight.evaluation.causal.graph_scores import (
-    causal_order,
+    Adjacency,
     checked_adjacency,
     cpdag,
     graph_scores,
     is_directed,
     latent_projection,
+    order_nodes,
     random_dag,
 )
 from candlelight.evaluation.causal.measure_codes import dependence_shares
@@ -43,9 +44,12 @@ from candlelight.loaders.verification.checksums import file_sha256
 
 GRAPH_CONTROLS = ("empty graph", "full graph", "reversed truth", "random graphs")
 RANDOM_GRAPHS = 500
-_Judge = Callable[[Tensor], dict[str, float]]
-_PARTS = [f"{one}({part})" for one in ("skeleton", "arrows") for part in ("precision", "recall", "f1")]
+_PARTS = ("precision", "recall", "f1")
+_SCORES = ("shd", "orientation", *(f"{one}({part})" for one in ("skeleton", "arrows") for part in _PARTS))
 _CERTAIN = 1 - 1e-9  # share of the entropy from which on one factor determines another
+_Judge = Callable[[Tensor], dict[str, float]]
+_Matched = tuple[Tensor, dict[str, Score], tuple[str, ...]]
+_NO_CODES: _Matched = (torch.tensor([]), {}, ())
 
 
 def open_graph(source: Any, threshold: float | None = None, name: str = "graph") -> NamedModel:
@@ -76,15 +80,14 @@ def _open(choice: Mapping[str, Any], options: GraphOptions, models: Mapping[str,
     return view
 
 
-@dataclass(frozen=True, eq=False)
-class _Estimate:
-    """A graph of the factors, its scores, and notes on it; an empty graph if there is none."""
+class _Estimate(NamedTuple):
+    """A graph of the factors, its scores, notes and replicates; an empty graph if there is none to draw."""
 
     named: NamedModel
-    adjacency: Int[Tensor, "n n"]
-    scores: dict[str, Score] = field(default_factory=dict)
-    replicates: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    adjacency: Adjacency
+    scores: dict[str, Score]
     notes: tuple[str, ...] = ()
+    replicates: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
 
 def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
@@ -107,16 +110,14 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     for spec in options.graphs:
         name, path = split_spec(spec)
         name = name or Path(path).stem
-        if name in models:
+        if name in (*models, *GRAPH_CONTROLS, "factors"):
             raise InputError(f"two graphs are named `{name}`; give another name: NAME={path}")
         models[name] = open_graph(path, options.threshold, name)
-    if taken := models.keys() & {*GRAPH_CONTROLS, "factors"}:
-        raise InputError(f"a control is named `{min(taken)}`; give the graph another name")
     graphs = {name: one for name, one in models.items() if isinstance(one.model, NodeGraph)}
-    encoders = {name: one for name, one in models.items() if name not in graphs}
-    encoded = encode_data(replace(run, models=encoders))
-    truth, notes = _true_graph(run, encoded.table)
-    estimates = [_given(run, one, encoded.table) for one in graphs.values()]
+    encoded = encode_data(replace(run, models={name: models[name] for name in models if name not in graphs}))
+    table = encoded.table
+    truth, notes = _true_graph(run, table)
+    estimates = [_given(run, one, table) for one in graphs.values()]
     partly = bool(options.discover) or not all(is_directed(one.adjacency) for one in estimates)
     if partly and options.compare == "dag":
         raise InputError(f"{argument('compare')} dag: expected graphs without undirected edges")
@@ -125,41 +126,37 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
         raise InputError("a CPDAG has no hidden confounders, which the true graph has; compare DAGs")
     target = cpdag(truth) if completed else truth
     judge = partial(_judge, target, completed)
-    estimates = [replace(one, scores=_alone(judge(one.adjacency)) | one.scores) for one in estimates]
+    estimates = [one._replace(scores=_alone(judge(one.adjacency)) | one.scores) for one in estimates]
     if options.discover:
-        notes += _broken_conditions(run, encoded.table)
-        for name, codes in {"factors": None, **encoded.codes}.items():
-            estimates += _discovered(run, name, codes, encoded.table, partial(_judge, target, False))
+        notes += _broken_conditions(run, table)
+        estimates += _discovered(run, "factors", None, table, partial(_judge, target, False))
+    for name, codes in encoded.codes.items():
+        estimates += _discovered(run, name, codes, table, partial(_judge, target, False))
     estimates += _controls(truth, judge, options.seed)
-    about = {"factors": list(encoded.table.names), "compared": "CPDAGs" if completed else "DAGs"}
+    about: dict[str, Any] = {"factors": table.names, "compared": "CPDAGs" if completed else "DAGs"}
     about |= {"graphs": (), "truth": hashlib.sha256(str(target.tolist()).encode()).hexdigest()}
     results = []
-    for one in estimates:
-        name = one.named.identity.name
-        result = StatisticResult(
-            replace(run, models={name: one.named}).provenance(name, **about),
-            {score: _cut(score, value) for score, value in one.scores.items()},
-            one.replicates,
-            distinct_groups(run.data.groups) if one.replicates else (),
-            (),
-            {"truth": target.tolist(), "estimate": one.adjacency.tolist(), "notes": [*notes, *one.notes]},
-        )
-        results.append(result)
+    for named, adjacency, scores, more, drawn in estimates:
+        name, groups = named.identity.name, distinct_groups(run.data.groups) if drawn else ()
+        origin = replace(run, models={name: named}).provenance(name, **about)
+        details = {"truth": target.tolist(), "estimate": adjacency.tolist(), "notes": [*notes, *more]}
+        cut = {score: _cut(score, value) for score, value in scores.items()}
+        results.append(StatisticResult(origin, cut, dict(drawn), groups, (), details))
     return with_pooled(results, _cut)
 
 
-def _true_graph(run: Run[GraphOptions], table: FactorTable) -> tuple[Int[Tensor, "n n"], list[str]]:
+def _true_graph(run: Run[GraphOptions], table: FactorTable) -> tuple[Adjacency, list[str]]:
     """Read the true graph, and take out of it what is no factor of the table."""
-    source = run.options.truth or getattr(run.data, "graph", None)
+    source = getattr(run.data, "graph", None) if run.options.truth is None else run.options.truth
     if source is None:
         raise InputError(f"`{run.data.identity.name}` has no causal graph; give {argument('truth')}")
     graph = read_graph(source)
     truth = _of_factors(run, graph, table, "the true graph")
     pairs = [(table.names[one], table.names[other]) for one, other in (truth & 2).triu().nonzero().tolist()]
     if pairs and run.options.hidden == "refuse":
+        both = " and ".join(pairs[0])
         raise InputError(
-            f"`{pairs[0][0]}` and `{pairs[0][1]}` have a hidden common cause; make it a bidirected edge: "
-            f"{argument('hidden')} bidirected"
+            f"{both} have a hidden common cause; give {argument('hidden')} bidirected for an edge"
         )
     if not is_directed(truth) or not bool(truth.any()):
         raise InputError("expected a true graph with edges, all of them directed; choose a set with causes")
@@ -172,9 +169,7 @@ def _true_graph(run: Run[GraphOptions], table: FactorTable) -> tuple[Int[Tensor,
     return truth, _notes(found)
 
 
-def _of_factors(
-    run: Run[GraphOptions], graph: NodeGraph, table: FactorTable, where: str
-) -> Int[Tensor, "n n"]:
+def _of_factors(run: Run[GraphOptions], graph: NodeGraph, table: FactorTable, where: str) -> Adjacency:
     """Return the adjacency of the factors of the table, in their order.
 
     Factors with one value pass nothing on and are deleted; `latent_projection` takes other nodes out.
@@ -184,11 +179,12 @@ def _of_factors(
     with within(where):
         adjacency = checked_adjacency(torch.from_numpy(graph.adjacency))
         if len(names) != len(adjacency) or not {*table.names} <= {*names}:
-            raise InputError(
-                f"expected a node for each of the factors {', '.join(table.names)}, got {len(adjacency)} "
-                f"({', '.join(graph.names or ['no names'])}); choose factors by {argument('factors')}"
+            wanted, got = (
+                ", ".join(table.names),
+                ", ".join(graph.names or [f"{len(adjacency)} without names"]),
             )
-        causal_order(adjacency & ~adjacency.T, names)
+            raise InputError(f"expected the nodes {wanted}, got {got}; choose by {argument('factors')}")
+        order_nodes(adjacency & ~adjacency.T, names)
         kept = [place for place, name in enumerate(names) if name not in dropped]
         places = [[names[place] for place in kept].index(name) for name in table.names]
         rest = adjacency[kept][:, kept]
@@ -199,20 +195,14 @@ def _given(run: Run[GraphOptions], named: NamedModel, table: FactorTable) -> _Es
     """Find the adjacency of the factors in an estimated graph."""
     name, graph = named.identity.name, named.model
     if graph.codes is None:
-        return _Estimate(named, _of_factors(run, graph, table, name))
+        return _Estimate(named, _of_factors(run, graph, table, name), {})
     codes = open_codes(graph.codes).matched(run.data.ids, run.data.known_ids, None)
-    if codes.shape[1] != len(graph.adjacency):
-        raise InputError(
-            f"{name}: expected a node for each of {codes.shape[1]} codes, got {len(graph.adjacency)}"
-        )
     places, scores, notes = _matched(run, name, codes, table)
-    chosen = graph.adjacency[places][:, places]
-    return _Estimate(named, _of_factors(run, NodeGraph(chosen), table, name), scores, {}, notes)
+    chosen = NodeGraph(graph.adjacency[places][:, places])
+    return _Estimate(named, _of_factors(run, chosen, table, name), scores, notes)
 
 
-def _matched(
-    run: Run[GraphOptions], name: str, codes: Float[Tensor, "images codes"], table: FactorTable
-) -> tuple[Int[Tensor, " factors"], dict[str, Score], tuple[str, ...]]:
+def _matched(run: Run[GraphOptions], name: str, codes: Tensor, table: FactorTable) -> _Matched:
     """Match codes with factors: the code of each, the mean strength as a score, and a note."""
     with within(name):
         places, strengths = match_codes(codes.cpu(), table, run.options.match)
@@ -228,32 +218,26 @@ def _discovered(
 
     Intervals are over subsamples of groups: rows that repeat, as in a bootstrap, would look like evidence.
     """
-    options, base, scores, notes = run.options, name.partition("#"), {}, ()
-    test = _test(run, table)
-    if codes is None:
-        named, columns = _control(name), table.classes.double() if test == "chi2" else table.values
-    else:
+    options, (base, mark, seed), test = run.options, name.partition("#"), _test(run, table)
+    named, columns = _control(name), table.classes.double() if test == "chi2" else table.values
+    places, scores, notes = _NO_CODES
+    if codes is not None:
         named, test = run.models[name], "fisher-z" if options.test == "auto" else test
         places, scores, notes = _matched(run, name, codes, table)
         columns = codes.cpu().double()[:, places]
-        columns = (
-            equal_width_classes(columns.T.contiguous(), options.bins).T.double()
-            if test == "chi2"
-            else columns
-        )
+        columns = discretise(columns, options.bins).double() if test == "chi2" else columns
     for method in dict.fromkeys(options.discover):
-        title = f"{base[0]} {method}{''.join(base[1:])}"
-        find = partial(discover_graph, method=method, test=test, alpha=options.alpha)
-        whole, failure, drawn = torch.zeros(len(table.names), len(table.names)).long(), (), ({}, {})
-        try:
-            whole = find(columns)
-            statistic = partial(_of_rows, columns, find, judge)
-            drawn = resampled_interval(statistic, run.data.groups, options.seed, options.resamples, False)
-        except InputError as error:
-            failure = (f"{title}: {error}",)
+        title = f"{base} {method}{mark}{seed}"
         named = replace(named, identity=replace(named.identity, name=title))
-        found = drawn[0] or _alone(dict.fromkeys(("shd", "orientation", *_PARTS), math.nan))
-        yield _Estimate(named, whole, found | scores, drawn[1], (*notes, *failure))
+        find = partial(discover_graph, method=method, test=test, alpha=options.alpha)
+        try:
+            whole, draw = find(columns), partial(_of_rows, columns, find, judge)
+            found = resampled_interval(draw, run.data.groups, options.seed, options.resamples, False)
+            yield _Estimate(named, whole, found[0] | scores, notes, found[1])
+        except InputError as error:
+            none = torch.zeros(len(table.names), len(table.names)).long()
+            failed = _alone(dict.fromkeys(_SCORES, math.nan)) | scores
+            yield _Estimate(named, none, failed, (*notes, f"{title}: {error}"))
 
 
 def _of_rows(columns: Tensor, find: Callable[..., Tensor], judge: _Judge, rows: Any) -> dict[str, float]:
@@ -261,7 +245,7 @@ def _of_rows(columns: Tensor, find: Callable[..., Tensor], judge: _Judge, rows: 
     try:
         return judge(find(columns[torch.from_numpy(rows)]))
     except InputError:
-        return dict.fromkeys(("shd", "orientation", *_PARTS), math.nan)
+        return dict.fromkeys(_SCORES, math.nan)
 
 
 def _test(run: Run[GraphOptions], table: FactorTable) -> str:
@@ -275,15 +259,12 @@ def _broken_conditions(run: Run[GraphOptions], table: FactorTable) -> list[str]:
     test, shares, names = _test(run, table), dependence_shares(table.classes), table.names
     pairs = [pair for pair in combinations(range(len(names)), 2) if shares[pair] > _CERTAIN]
     nodes = getattr(getattr(run.data, "graph", None), "nodes", ())
+    unordered = [names[one] for one in table.unordered if test != "chi2"]
     found = {
         "graphs of the factors are found with": [test],
-        "values without an order are taken as numbers": [
-            names[one] for one in table.unordered if test != "chi2"
-        ],
+        "values without an order are taken as numbers": unordered,
         "angles jump at the end of a turn, which hides edges": [names[one] for one in table.turning],
-        "one determines the other, which hides edges": [
-            f"{names[one]} and {names[two]}" for one, two in pairs
-        ],
+        "one determines the other, which hides edges": [f"{names[a]} and {names[b]}" for a, b in pairs],
         "interventions on some rows mix distributions": [n.name for n in nodes if n.intervened == "some"],
     }
     return _notes(found)
@@ -293,22 +274,19 @@ def _notes(found: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"{text}: {', '.join(filter(None, some))}" for text, some in found.items() if any(some)]
 
 
-def _controls(truth: Int[Tensor, "n n"], judge: _Judge, seed: int) -> Iterator[_Estimate]:
+def _controls(truth: Adjacency, judge: _Judge, seed: int) -> Iterator[_Estimate]:
     """Make the graphs of `GRAPH_CONTROLS`."""
     count, none = len(truth), torch.zeros_like(truth)
-    first, second = torch.tensor(causal_order(truth))[torch.triu_indices(count, count, 1)]
+    first, second = torch.tensor(order_nodes(truth))[torch.triu_indices(count, count, 1)]
     full = none.index_put((first, second), torch.tensor(1))
     for name, graph in zip(GRAPH_CONTROLS, (none, full, (truth & 1).T | truth & 2), strict=False):
         yield _Estimate(_control(name), none, _alone(judge(graph)))
     edges, draws = int(((truth | truth.T) > 0).sum()) // 2, Generator().manual_seed(seed)
     drawn = [judge(random_dag(count, edges, draws)) for _ in range(RANDOM_GRAPHS)]
-    columns = {score: np.array([one[score] for one in drawn]) for score in drawn[0]}
-    known = {name: column[~np.isnan(column)] for name, column in columns.items()}
-    scores = {
-        name: Score(float(column.mean()), *np.quantile(column, (0.025, 0.975)).tolist())
-        for name, column in known.items()
-        if len(column)
-    }
+    scores = {}
+    for name in _SCORES:
+        known = [one[name] for one in drawn if not math.isnan(one[name])] or [math.nan]
+        scores[name] = Score(float(np.mean(known)), *np.quantile(known, (0.025, 0.975)).tolist())
     yield _Estimate(_control(GRAPH_CONTROLS[-1]), none, scores)
 
 
@@ -316,12 +294,11 @@ def _control(name: str) -> NamedModel:
     return NamedModel(ModelIdentity(name, "control"), None, "srgb")
 
 
-def _judge(target: Int[Tensor, "n n"], completed: bool, adjacency: Int[Tensor, "n n"]) -> dict[str, float]:
+def _judge(target: Adjacency, completed: bool, adjacency: Adjacency) -> dict[str, float]:
     """Score a graph; where CPDAGs are compared, that of a DAG."""
     found = graph_scores(cpdag(adjacency) if completed and is_directed(adjacency) else adjacency, target)
-    parts = *vars(found.skeleton).values(), *vars(found.arrows).values()
-    scores = {"shd": found.shd, "orientation": found.orientation, **dict(zip(_PARTS, parts, strict=True))}
-    return {name: float(score) for name, score in scores.items()}
+    parts = found.shd, found.orientation, *vars(found.skeleton).values(), *vars(found.arrows).values()
+    return dict(zip(_SCORES, map(float, parts), strict=True))
 
 
 def _alone(scores: Mapping[str, float]) -> dict[str, Score]:
@@ -336,7 +313,7 @@ def _cut(name: str, score: Score) -> Score:
 GRAPH = Evaluation(
     name="graph",
     version=1,
-    better={"shd": "lower", **dict.fromkeys(("orientation", "mcc", *_PARTS), "higher")},
+    better={"shd": "lower", "mcc": "higher", **dict.fromkeys(_SCORES[1:], "higher")},
     options=GraphOptions,
     reads=Reading(open=_open, space="srgb", files=CODES_FILES),
     study=_score_graphs,

@@ -164,7 +164,7 @@ def recipe(*nodes, **more):
 def test_hidden_confounders_are_refused_or_bidirected(columns):
     truth = recipe(("H", ()), ("a", ("H",)), ("b", ("H",)), ("c", ("a",)), ("d", ()), ("e", ()))
     arrow = {"g": open_graph({"nodes": [*NAMES], "edges": ["ac", "ab"]})}
-    with refused("`a` and `b` have a hidden common cause; make it a bidirected edge: `hidden` bidirected"):
+    with refused("a and b have a hidden common cause; give `hidden` bidirected for an edge"):
         score(columns, arrow, truth=truth)
     found = score(columns, arrow, truth=truth, hidden="bidirected")
     assert (found["g"].score, found["g"].scores["skeleton(f1)"].value) == (1, 1)
@@ -182,7 +182,7 @@ def test_hidden_confounders_are_refused_or_bidirected(columns):
 def test_chosen_and_constant_factors(columns):
     graph = {"g": open_graph({"nodes": [*NAMES], "edges": ["ac", "bc", "cd", "ae", "de"]})}
     assert score(columns, graph, factors=["a", "b", "d"])["g"].score == 0  # a and b cause d through c
-    with refused("`c` and `e` have a hidden common cause"):
+    with refused("c and e have a hidden common cause"):
         score(columns, graph, factors=["b", "c", "e"])
     fixed = columns | {"c": np.full(ROWS, 2)}
     found = score(fixed, graph)["g"]  # nothing passes through a constant
@@ -222,8 +222,12 @@ def test_notes_name_broken_conditions(columns):
     [
         (None, {}, "nothing to score: give a --graph, or `discover`"),
         (np.zeros((ROWS, 5)), {}, "codes have no graph yet: give `discover` pc or ges"),
-        (ADJACENCY[:4, :4], {}, "g: expected a node for each of the factors a, b, c, d, e, got 4"),
-        ({"nodes": [*"abcdf"], "edges": ["ab"]}, {}, "g: expected a node for each of the factors"),
+        (ADJACENCY[:4, :4], {}, "g: expected the nodes a, b, c, d, e, got 4 without names"),
+        (
+            {"nodes": [*"abcdf"], "edges": ["ab"]},
+            {},
+            "g: expected the nodes a, b, c, d, e, got a, b, c, d, f; choose by `factors`",
+        ),
         (0.5 * ADJACENCY, {}, "g: `adjacency`: expected 0 and 1.* of weights give a threshold"),
         ({"nodes": [*NAMES], "edges": ["ab", "bc", "ca"]}, {}, "g: expected a graph without cycles, got "),
         (nx.path_graph([*NAMES]), {"compare": "dag"}, "`compare` dag: expected graphs without undirected"),
