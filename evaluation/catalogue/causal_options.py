@@ -38,6 +38,10 @@ CodeMetricName = Literal[
 ]
 Baseline = Literal["farthest", "mean", "zero"]
 DiscoveryName = Literal["pc", "ges"]
+_Compare = Literal["auto", "dag", "cpdag"]
+_Hidden = Literal["refuse", "bidirected"]
+_Match = Literal["pearson", "spearman"]
+_Test = Literal["auto", "fisher-z", "ranks", "chi2", "kci"]
 _Factors = Annotated[
     tuple[str, ...], Help("Factor by its name; repeatable.  [default: all that vary]", "NAME", "factor")
 ]
@@ -127,38 +131,27 @@ class GraphOptions(FactorDataOptions):
 
     files: ClassVar[Files] = CODES_FILES
     graphs: Annotated[
-        tuple[str, ...],
-        Help("Estimated graph, .npy, .npz or .json; repeatable.", "[NAME=]FILE", "graph"),
+        tuple[str, ...], Help("Estimated graph, .npy, .npz or .json; repeatable.", "[NAME=]FILE", "graph")
     ] = ()
-    truth: Annotated[
-        object, Help("True graph in place of that of DATA, a file as of --graph.", "FILE", default="of DATA")
-    ] = None
+    truth: Annotated[object, Help("True graph, a file as of --graph.", "FILE", default="that of DATA")] = None
     discover: Annotated[
-        tuple[DiscoveryName, ...],
-        Help("Find graphs on codes and on the factors, by the package causal-learn; repeatable."),
+        tuple[DiscoveryName, ...], Help("Find graphs of codes and factors by causal-learn; repeatable.")
     ] = ()
     compare: Annotated[
-        Literal["auto", "dag", "cpdag"],
-        Help("Compare DAGs, or CPDAGs; auto: CPDAGs where an estimate has undirected edges."),
+        _Compare, Help("Compare DAGs or CPDAGs; auto: CPDAGs where an estimate has undirected edges.")
     ] = "auto"
     hidden: Annotated[
-        Literal["refuse", "bidirected"],
-        Help("Hidden confounders: refuse them, or make bidirected edges between what they cause."),
+        _Hidden, Help("Hidden common causes: refuse them, or make bidirected edges of them.")
     ] = "refuse"
     threshold: Annotated[
-        float | None, At(least=0), Help("Of weights in a --graph, the size above which there is an edge.")
+        float | None, At(least=0), Help("Least size of a weight of --graph for an edge.")
     ] = None
-    match: Annotated[Literal["pearson", "spearman"], Help("Correlation that matches codes and factors.")] = (
-        "pearson"
-    )
+    match: Annotated[_Match, Help("Correlation that matches codes with factors.")] = "pearson"
     test: Annotated[
-        Literal["auto", "fisher-z", "ranks", "chi2", "kci"],
-        Help(
-            "Test of --discover. auto: fisher-z for numbers, chi2 where all factors are classes, else ranks."
-        ),
+        _Test, Help("Test of --discover; auto: fisher-z for numbers, chi2 for classes, ranks for both.")
     ] = "auto"
     alpha: Annotated[float, At(above=0, below=1), Help("Level of the tests of PC.")] = 0.05
-    resamples: Annotated[int, At(least=1), Help("Subsamples for the interval of a graph found here.")] = 50
+    resamples: Annotated[int, At(least=1), Help("Subsamples for the intervals of --discover.")] = 50
 
 
 @dataclass(frozen=True, kw_only=True)

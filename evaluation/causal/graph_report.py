@@ -10,8 +10,8 @@ from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, Text
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
 from candlelight.evaluation.run.result import StatisticResult, model_name, score_grid
 
-# Colour and line of an edge, by what is wrong with it; the true graph has the first.
-_KINDS = {"right": (COLOURS[2], "-"), "reversed": (COLOURS[1], "-"), "extra": (COLOURS[5], "-")}
+# Colour and line of an edge by its error; "turned" has other arrowheads.
+_KINDS = {"right": (COLOURS[2], "-"), "turned": (COLOURS[1], "-"), "extra": (COLOURS[5], "-")}
 _KINDS |= {"missing": (COLOURS[7], ":")}
 
 
@@ -35,7 +35,7 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
         axes.axis("off")
         for one, other in np.argwhere(np.triu(found + found.T + truth + np.transpose(truth))):
             own, wanted = ((graph[one][other], graph[other][one]) for graph in (found, truth))
-            wrong = "extra" if not any(wanted) else "reversed"
+            wrong = "extra" if not any(wanted) else "turned"
             kind = "missing" if not any(own) else "right" if own == wanted else wrong
             there, back = own if any(own) else wanted
             colour, line = _KINDS[kind]
@@ -44,7 +44,7 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
             axes.annotate("", places[other], places[one], arrowprops=arrow)
             counts[kind] += 1
         for name, place in zip(nodes, 1.06 * places, strict=True):
-            axes.text(*place, short_name(name), ha="center", va="center", color=INK, fontsize=9)
+            axes.text(place[0], place[1], short_name(name), ha="center", va="center", color=INK, fontsize=9)
         for kind, (colour, line) in _KINDS.items():
             axes.plot([], [], line, color=colour, label=kind)
         axes.legend(loc="lower center", ncols=len(_KINDS), bbox_to_anchor=(0.5, 1), fontsize=9)
