@@ -31,7 +31,12 @@ _EXTRA_OF_MODULE = {
     **dict.fromkeys(("datasets", "huggingface_hub"), "hub"),
     **dict.fromkeys(("matplotlib", "sklearn", "threadpoolctl", "torch"), "evaluate"),
     **{"dask_jobqueue": "cluster", "dask_kubernetes": "kubernetes", "hdf5plugin": "filters"},
-    **{"captum": "explain", "diffusers": "diffusers", "transformers": "transformers"},
+    **{
+        "captum": "explain",
+        "causallearn": "discovery",
+        "diffusers": "diffusers",
+        "transformers": "transformers",
+    },
 }
 
 

@@ -46,6 +46,7 @@ CATALOGUE = {
     "csm": Entry(f"{_CONCEPTS}.score_csm:CONCEPT_SENSITIVITY", concepts.CSMOptions, "csm"),
     "tcav": Entry(f"{_CONCEPTS}.score_tcav:TCAV", concepts.TCAVOptions, "tcav"),
     "codes": Entry(f"{_CAUSAL}.score_codes:CODES", causal.CodesOptions, "codes"),
+    "graph": Entry(f"{_CAUSAL}.score_graphs:GRAPH", causal.GraphOptions, "graph"),
     "generativeness": Entry(
         f"{_CAUSAL}.score_generativeness:GENERATIVENESS", causal.GenerativenessOptions, "generativeness"
     ),

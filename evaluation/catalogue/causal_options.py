@@ -37,6 +37,11 @@ CodeMetricName = Literal[
     "all",
 ]
 Baseline = Literal["farthest", "mean", "zero"]
+DiscoveryName = Literal["pc", "ges"]
+_Compare = Literal["auto", "dag", "cpdag"]
+_Hidden = Literal["refuse", "bidirected"]
+_Match = Literal["pearson", "spearman"]
+_Test = Literal["auto", "fisher-z", "ranks", "chi2", "kci"]
 _Factors = Annotated[
     tuple[str, ...], Help("Factor by its name; repeatable.  [default: all that vary]", "NAME", "factor")
 ]
@@ -108,6 +113,45 @@ class CodesOptions(FactorDataOptions):
     splits: Annotated[
         int, At(least=2), Help("Random halves of the images for metrics that fit something.")
     ] = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions(FactorDataOptions):
+    """Compare causal graphs, of other programs or found on codes, with the graph that DATA were made by.
+
+    FILE is an adjacency, .npy or .npz, or .json with nodes and edges; nodes are factors, or codes, which are
+    matched with the factors one to one. --discover finds graphs by causal-learn on the codes of each --model
+    and --codes, and on the true factors. Empty, full, reversed and random graphs are the controls.
+
+    \b
+    candlelight evaluate graph identifiable --set causal --graph notears=weights.npy --threshold 0.3
+    candlelight evaluate graph identifiable --set causal --model vae.pt --discover pc --discover ges
+    candlelight evaluate graph factors.csv --truth graph.json --graph mine#0=a.json --graph mine#1=b.json
+    """
+
+    files: ClassVar[Files] = CODES_FILES
+    graphs: Annotated[
+        tuple[str, ...], Help("Estimated graph, .npy, .npz or .json; repeatable.", "[NAME=]FILE", "graph")
+    ] = ()
+    truth: Annotated[object, Help("True graph, a file as of --graph.", "FILE", default="that of DATA")] = None
+    discover: Annotated[
+        tuple[DiscoveryName, ...], Help("Find graphs of codes and factors by causal-learn; repeatable.")
+    ] = ()
+    compare: Annotated[
+        _Compare, Help("Compare DAGs or CPDAGs; auto: CPDAGs where an estimate has undirected edges.")
+    ] = "auto"
+    hidden: Annotated[
+        _Hidden, Help("Hidden common causes: refuse them, or make bidirected edges of them.")
+    ] = "refuse"
+    threshold: Annotated[
+        float | None, At(least=0), Help("Least size of a weight of --graph for an edge.")
+    ] = None
+    match: Annotated[_Match, Help("Correlation that matches codes with factors.")] = "pearson"
+    test: Annotated[
+        _Test, Help("Test of --discover; auto: fisher-z for numbers, chi2 for classes, ranks for both.")
+    ] = "auto"
+    alpha: Annotated[float, At(above=0, below=1), Help("Level of the tests of PC.")] = 0.05
+    resamples: Annotated[int, At(least=1), Help("Subsamples for the intervals of --discover.")] = 50
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,8 @@ from candlelight.evaluation.causal.dci import dci as dci
 from candlelight.evaluation.causal.dci import dci_es as dci_es
 from candlelight.evaluation.causal.dci import dci_fast as dci_fast
 from candlelight.evaluation.causal.dci import dci_from_classifiers as dci_from_classifiers
+from candlelight.evaluation.causal.discover_graphs import discover_graph as discover_graph
+from candlelight.evaluation.causal.discover_graphs import match_codes as match_codes
 from candlelight.evaluation.causal.effects import CDM as CDM
 from candlelight.evaluation.causal.effects import ace as ace
 from candlelight.evaluation.causal.effects import cdm as cdm
@@ -35,6 +37,12 @@ from candlelight.evaluation.causal.generativeness import baseline_codes as basel
 from candlelight.evaluation.causal.generativeness import (
     counterfactual_generativeness as counterfactual_generativeness,
 )
+from candlelight.evaluation.causal.graph_scores import EdgeScores as EdgeScores
+from candlelight.evaluation.causal.graph_scores import GraphScores as GraphScores
+from candlelight.evaluation.causal.graph_scores import cpdag as cpdag
+from candlelight.evaluation.causal.graph_scores import graph_scores as graph_scores
+from candlelight.evaluation.causal.graph_scores import latent_projection as latent_projection
+from candlelight.evaluation.causal.graph_scores import random_dag as random_dag
 from candlelight.evaluation.causal.information import entropy as entropy
 from candlelight.evaluation.causal.information import (
     mutual_information_matrix as mutual_information_matrix,
@@ -80,3 +88,5 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
 )
 from candlelight.evaluation.causal.score_codes import CODE_CONTROLS as CODE_CONTROLS
 from candlelight.evaluation.causal.score_counterfactuals import CounterfactualData as CounterfactualData
+from candlelight.evaluation.causal.score_graphs import GRAPH_CONTROLS as GRAPH_CONTROLS
+from candlelight.evaluation.causal.score_graphs import open_graph as open_graph

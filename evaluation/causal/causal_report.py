@@ -120,25 +120,31 @@ def _codes_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
         if not result.details["codes"]
     ]
     plots = [_plot(result) for result in single if result.details["codes"]]
-    blocks = (*_scores(results, blind), *plots, *pictures, *map(_matrix, single), settings_table(results))
+    blocks = (
+        *score_blocks(results, blind),
+        *plots,
+        *pictures,
+        *map(_matrix, single),
+        settings_table(results),
+    )
     return Section("codes", "Codes and factors", blocks)
 
 
 def _generativeness_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report counterfactual generativeness; the title tells how many factors it stands on."""
     tables = [_decoder(result) for result in results if result.details.get("decoder")]
-    blocks = (*_scores(results), *tables, *pictures, settings_table(results))
+    blocks = (*score_blocks(results), *tables, *pictures, settings_table(results))
     return Section("generativeness", _stands_on(results), blocks)
 
 
 def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report decoded against rendered counterfactuals."""
     tables = [_rendered(result) for result in results if result.details.get("rendered")]
-    blocks = (*_scores(results), *tables, *pictures, settings_table(results))
+    blocks = (*score_blocks(results), *tables, *pictures, settings_table(results))
     return Section("counterfactuals", "Decoded and rendered counterfactuals", blocks)
 
 
-def _scores(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
+def score_blocks(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
     """Tabulate the scores, with the notes below."""
     several = any("seeds" in result.details for result in results)
     caption = "Scores of each model, with 95 % intervals over groups of images"

@@ -32,6 +32,7 @@ class ResizedFactors(ResizedImages):
         super().__init__(data, (side, side))
         self.factors: tuple[FactorInfo, ...] = tuple(data.factors)
         self.table: Float64[ndarray, "n k"] = data.table
+        self.graph = getattr(data, "graph", None)
 
 
 @dataclass(frozen=True, eq=False)

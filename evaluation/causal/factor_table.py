@@ -279,7 +279,7 @@ def _compute_codes(run: Run[Any]) -> dict[str, Float[Tensor, "images codes"]]:
     encoders = {name: named for name, named in run.models.items() if not isinstance(named.model, Codes)}
     parts: dict[str, list[Tensor]] = {name: [] for name in encoders}
     keys = {name: model_key(named, run.device, step="codes") for name, named in encoders.items()}
-    without = isinstance(data, FactorColumns) and not encoders  # no images to read
+    without = not encoders and (isinstance(data, FactorColumns) or not run.models)  # no images to read
     batches = () if without else read_batches(data, run.batch_size, check_srgb_image, fingerprint, "encode")
     for batch in batches:
         images = batch.stack(lambda image: image)

@@ -1,7 +1,7 @@
 """The evaluation of codes by the factors of images, with random and supervised codes beside."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from candlelight.evaluation.causal.measure_codes import (
 )
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.evaluate import Run, on_device
-from candlelight.evaluation.run.intervals import distinct_groups
+from candlelight.evaluation.run.intervals import Score, distinct_groups
 from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
@@ -84,10 +84,12 @@ def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
     return with_pooled([_score(encoded, name, names, notes) for name in encoded.codes])
 
 
-def with_pooled(results: Sequence[StatisticResult]) -> dict[str, Result]:
+def with_pooled(
+    results: Sequence[StatisticResult], cut: Callable[[str, Score], Score] = cut_at_bounds
+) -> dict[str, Result]:
     """Name results, and add those of methods of several seeds, with intervals within the bounds of scores."""
     pooled = [
-        replace(one, scores={name: cut_at_bounds(name, score) for name, score in one.scores.items()})
+        replace(one, scores={name: cut(name, score) for name, score in one.scores.items()})
         for one in pool_seeds(results)
     ]
     return {model_name(one): one for one in (*results, *pooled)}

@@ -24,6 +24,7 @@ from candlelight.evaluation.views.named_rows import (
 )
 from candlelight.evaluation.views.view_colours import to_srgb
 from candlelight.evaluation.views.view_types import DataIdentity, PartImage, RatedPair, Tensor
+from candlelight.loaders.causal_graphs import CausalGraph
 from candlelight.loaders.choices import choose_name
 from candlelight.loaders.errors import InputError, argument, blaming
 from candlelight.loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
@@ -241,10 +242,11 @@ IMAGES = Content(
 
 @dataclass(frozen=True, eq=False)
 class FactoredRows(ChosenRows[Tensor]):
-    """Chosen rows with the members of `candlelight.evaluation.views.Factors`."""
+    """Chosen rows with the members of `candlelight.evaluation.views.Factors`, and the graph of frames."""
 
     factors: tuple[FactorInfo, ...]
     table: Float64[ndarray, "n k"]
+    graph: CausalGraph | None = None
 
 
 @dataclass(frozen=True)
@@ -264,14 +266,14 @@ def _of_factors(layout: str, options: FactorOptions) -> dict[str, Any]:
 
 
 def _factors(named: NamedRows, read: Callable[[int], Tensor], options: Any) -> FactoredRows:
-    reader = named.reader
+    reader, graph = named.reader, None
     if isinstance(named, FrameRows):
-        factors, table = reader.set_info.factors, named.table
+        factors, table, graph = reader.set_info.factors, named.table, reader.set_info.graph
     else:
         factors, table = reader.factors, reader.factor_table[list(named.numbers)]
     if not factors:
         raise InputError(f"image set `{named.identity.set_name}` has no factors")
-    return FactoredRows(named, read, factors, table)
+    return FactoredRows(named, read, factors, table, graph)
 
 
 FACTORS = Content(

@@ -16,6 +16,7 @@ from torch import Tensor, inf, nan, nn
 
 from candlelight.evaluation.causal.dci import dci, dci_es, dci_fast
 from candlelight.evaluation.causal.effects import ace, cdm, composition, effectiveness, ice, reversibility
+from candlelight.evaluation.causal import cpdag, graph_scores
 from candlelight.evaluation.causal.generativeness import baseline_codes, counterfactual_generativeness
 from candlelight.evaluation.causal.information_scores import (
     infomec,
@@ -546,6 +547,22 @@ METRICS = {
         {**MANY, "matrix: no codes": {"matrix": torch.zeros(0, 2)}},
     ),
     "select_codes": Metric(select_codes, {"matrix": torch.eye(2)}, MANY),
+    "graph_scores, SHD": Metric(
+        graph_scores,
+        {"estimate": torch.ones(2, 2).triu(1), "truth": torch.ones(2, 2).tril(-1)},
+        {
+            "truth: no edges": {"truth": torch.zeros(2, 2)},
+            "estimate: nan": {"estimate": nan * torch.ones(2, 2)},
+            "estimate: weights": {"estimate": 0.5 * torch.ones(2, 2).triu(1)},
+            "both: no nodes": {"estimate": torch.zeros(0, 0), "truth": torch.zeros(0, 0)},
+        },
+        lambda result: result.shd,
+    ),
+    "cpdag": Metric(
+        cpdag,
+        {"adjacency": torch.ones(2, 2).triu(1)},
+        {"adjacency: undirected": {"adjacency": 1 - torch.eye(2)}},
+    ),
     "baseline_codes": Metric(baseline_codes, {"codes": _values(2, 1)}),
     "ice": _effect(ice),
     "ace": _effect(ace),

@@ -35,6 +35,7 @@ PAGES = (
     "coverage",
     "removal",
     "causal",
+    "graphs",
     "perception",
     "distances",
 )

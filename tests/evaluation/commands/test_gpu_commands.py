@@ -36,6 +36,8 @@ COMMANDS = {
     "--negatives negatives --runs 3",
     "codes": f"noise --set candle {CODES} --model vae.pt --metric irs --metric mig --metric sap "
     "--metric unconfoundedness --splits 2",
+    "graph": f"noise --set candle --factor scene --factor color --truth graph.json {CODES} --discover pc "
+    "--discover ges --resamples 3",
     "generativeness": "noise --set candle --model vae.pt",
     "counterfactuals": "noise --set candle --model vae.pt",
     "coverage": "noise --set tabletop_test --model heatmaps=own.py:Heatmaps",
@@ -61,6 +63,7 @@ def data(tmp_path_factory, noise_frames):
     write_pictures(folder)
     (folder / "own.py").rename(folder / "tcav.py")
     (folder / "own.py").write_text(CODE)
+    (folder / "graph.json").write_text('{"nodes": ["scene", "color"], "edges": [["scene", "color"]]}')
     for row in range(3):
         noise = np.random.default_rng(row).integers(0, 256, (40, 40, 3), np.uint8)
         Image.fromarray(noise).save(folder / "ramps" / f"{row}.png")

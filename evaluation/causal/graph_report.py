@@ -1,0 +1,67 @@
+"""Section of a report on causal graphs, with pictures of the graphs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from candlelight.evaluation.catalogue.record import Page
+from candlelight.evaluation.causal.causal_report import score_blocks
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, settings_table
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
+from candlelight.evaluation.run.result import StatisticResult, model_name, score_grid
+
+# Colour and line of an edge by its error; "turned" has other arrowheads.
+_KINDS = {"right": (COLOURS[2], "-"), "turned": (COLOURS[1], "-"), "extra": (COLOURS[5], "-")}
+_KINDS |= {"missing": (COLOURS[7], ":")}
+
+
+def _section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+    """Report the scores, and draw the true graph and the estimates."""
+    truth, about = results[0].details["truth"], results[0].about.settings
+    drawn = {"True graph": truth} | {model_name(one): one.details["estimate"] for one in results}
+    plots = [_plot(name, about["factors"], truth, one) for name, one in drawn.items() if np.any(one)]
+    blocks = (*score_blocks(results), *plots, *pictures, settings_table(results))
+    return Section("graph", f"Causal graphs, compared as {about['compared']}", blocks)
+
+
+def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[list[int]]) -> PlotBlock:
+    """Draw the nodes on a circle, with an edge for each pair that has one in either graph."""
+    angles = np.pi / 2 - 2 * np.pi * np.arange(len(nodes)) / len(nodes)
+    places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    found, counts = np.array(estimate), dict.fromkeys(_KINDS, 0)
+    with drawing(4.6) as figure:
+        axes = figure.subplots()
+        axes.set(xlim=(-1.5, 1.5), ylim=(-1.2, 1.2), aspect="equal")
+        axes.axis("off")
+        for one, other in np.argwhere(np.triu(found + found.T + truth + np.transpose(truth))):
+            own, wanted = ((graph[one][other], graph[other][one]) for graph in (found, truth))
+            wrong = "extra" if not any(wanted) else "turned"
+            kind = "missing" if not any(own) else "right" if own == wanted else wrong
+            there, back = own if any(own) else wanted
+            colour, line = _KINDS[kind]
+            style = "<" * bool(back > there or back & 2) + "-" + ">" * bool(there > back or there & 2)
+            arrow = {"arrowstyle": style, "color": colour, "linestyle": line, "shrinkA": 14, "shrinkB": 14}
+            axes.annotate("", places[other], places[one], arrowprops=arrow)
+            counts[kind] += 1
+        for name, place in zip(nodes, 1.06 * places, strict=True):
+            axes.text(place[0], place[1], short_name(name), ha="center", va="center", color=INK, fontsize=9)
+        for kind, (colour, line) in _KINDS.items():
+            axes.plot([], [], line, color=colour, label=kind)
+        axes.legend(loc="lower center", ncols=len(_KINDS), bbox_to_anchor=(0.5, 1), fontsize=9)
+        said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        alt = f"Graph of {len(nodes)} nodes with edges: {said}."
+        return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: edges {said}.")
+
+
+_READING = (
+    "SHD counts the pairs of factors whose edges differ from the true graph; lower is better. Of all others "
+    "higher is better: skeleton ignores directions, arrows are the arrowheads alone, and orientation is the "
+    "share of right edges among the pairs that have one in both graphs. Compare with the empty graph, which "
+    "has a low SHD where edges are few, and with random graphs, whose interval holds 95 % of them."
+)
+GRAPH_PAGE = Page(
+    section=_section,
+    reading=(TextBlock(_READING),),
+    needs=("factors", "compared", "truth", "estimate"),
+    lines=score_grid,
+)
