@@ -138,6 +138,36 @@ def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Seque
     return Section("counterfactuals", "Decoded and rendered counterfactuals", blocks)
 
 
+def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+    """Report the scores of estimated effects, and the estimates of all replicates."""
+    caption = "Scores over replicates, with 95 % intervals; the true effect: " + "; ".join(
+        _truths(results[0])
+    )
+    with drawing(1 + 0.5 * len(results)) as figure:
+        axes = figure.subplots()
+        for place, result in enumerate(results):
+            value, low, high = np.array(result.details["estimates"], dtype=float).T
+            heights = place + np.linspace(-0.3, 0.3, len(value))
+            axes.errorbar(value, heights, xerr=(value - low, high - value), fmt=".", linewidth=0.8)
+        axes.set_yticks(range(len(results)), list(map(model_name, results)))
+        axes.invert_yaxis()
+        axes.axvline(list(results[0].details["truths"].values())[-1][0], color="black", linewidth=0.8)
+        svg = to_svg(figure, "effects")
+    told = "Estimates of each replicate with their intervals; the line is the true effect."
+    notes = [note(f"{line}.") for line in notes_of(results)]
+    plot = PlotBlock(svg, f"Estimates of {len(results)} estimators.", told)
+    return Section(
+        "effects", "Effects", (scores_table(caption, results), *notes, plot, settings_table(results))
+    )
+
+
+def _truths(result: Result) -> list[str]:
+    return [
+        f"{value:.4g} by the {name} of {rows} rows (standard error {error:.2g})"
+        for name, (value, error, rows) in result.details["truths"].items()
+    ]
+
+
 def _scores(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
     """Tabulate the scores, with the notes below."""
     several = any("seeds" in result.details for result in results)
@@ -441,4 +471,21 @@ COUNTERFACTUALS_PAGE = Page(
     needs=("factors", "rendered"),
     pictures=_rendered_pictures,
     lines=score_grid,
+)
+EFFECTS_PAGE = Page(
+    section=_effects_section,
+    reading=(
+        TextBlock(
+            "An effect is the mean of the outcome under do(X = B) less that under do(X = A). Each replicate is a "
+            "part of the observed rows. Bias is the mean estimate less the true effect, coverage the share of "
+            "95 % intervals that hold it: 0.95 for intervals that say what they promise."
+        ),
+        TextBlock(
+            "the reason of a bias: an open backdoor path, a wrong regression and weights of few rows look alike; "
+            "the notes name the first.",
+            term="Blind to",
+        ),
+    ),
+    needs=("estimates", "truths"),
+    lines=lambda results: [*(f"true effect: {line}" for line in _truths(results[0])), *score_grid(results)],
 )
