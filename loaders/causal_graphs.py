@@ -150,8 +150,9 @@ class CausalGraph(Record):
             InputError: the graph has no such node.
 
         Example:
+            >>> about = {"kind": "factor", "type": "continuous", "mechanism": ""}
             >>> def node(name, *parents):
-            ...     return CausalNode(name=name, kind="factor", type="continuous", parents=parents, mechanism="")
+            ...     return CausalNode(name=name, parents=parents, **about)
             >>> graph = CausalGraph(nodes=(node("c"), node("x", "c"), node("y", "x", "c")))
             >>> graph.blocks_backdoor("x", "y", ["c"]), graph.blocks_backdoor("x", "y", [])
             (True, False)

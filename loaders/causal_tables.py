@@ -79,13 +79,10 @@ class CausalTable:
 
     def take(self, rows: Sequence[int]) -> "CausalTable":
         """Choose rows."""
-        values, propensities = (
-            {name: column[list(rows)] for name, column in some.items()}
-            for some in (self.values, self.propensities)
-        )
-        ids, units, done = (
-            tuple(some[row] for row in rows) for some in (self.ids, self.units, self.interventions)
-        )
+        values = {name: column[list(rows)] for name, column in self.values.items()}
+        propensities = {name: column[list(rows)] for name, column in self.propensities.items()}
+        ids, units = (tuple(some[row] for row in rows) for some in (self.ids, self.units))
+        done = tuple(self.interventions[row] for row in rows)
         return CausalTable(self.name, ids, units, values, propensities, done, self.graphs)
 
     def numbers(self, names: Sequence[str]) -> Float64[ndarray, "n k"]:
@@ -161,8 +158,8 @@ def interventional_tables(
     observed: CausalTable,
     treatment: str,
     values: Sequence[str],
+    names: Sequence[str],
     open_set: Callable[[str], CausalTable],
-    names: Sequence[str] = (),
 ) -> list[CausalTable]:
     """Find the set under do(treatment = value), and no further intervention, for each of some values.
 
@@ -170,13 +167,17 @@ def interventional_tables(
         observed: rows without an intervention on the treatment.
         treatment: the factor or variable that is intervened on.
         values: texts of its values.
-        open_set: opens a set by its name.
         names: the sets, in any order; none looks at all sets that have the treatment.
+        open_set: opens a set by its name.
 
     Raises:
         InputError: a value has no set, or several.
     """
-    having = [name for name, graph in observed.graphs.items() if graph is None or treatment in graph.names]
+    having = [
+        name
+        for name, graph in observed.graphs.items()
+        if graph is None or (treatment in graph.names and graph.node(treatment).intervened == "all")
+    ]
     tables = [open_set(name) for name in names or having if name != observed.name]
     before, found = observed.interventions[0], []
     for value in values:
@@ -189,8 +190,8 @@ def interventional_tables(
         if len(fits) != 1:
             got = ", ".join(one.name for one in fits) or "none"
             raise InputError(
-                f"expected one set with do({treatment} = {value}) in all rows and no other intervention, got {got}; "
-                f"name the sets with {argument('interventions')}"
+                f"expected one set with do({treatment} = {value}) in all rows and no other intervention, got "
+                f"{got}; name the sets with {argument('interventions')}"
             )
         found += fits
     return found
@@ -275,8 +276,8 @@ of 1 in 1 of 2 rows; lower the strength of the dependence
         for value in values:
             if sum(seen.values()) >= _SURE and not table.rows_with(treatment, value)[rows].any():
                 raise InputError(
-                    f"positivity fails: by its mechanism, `{treatment}` is never {value}{words}, so that no data "
-                    "tell its effect there; lower the strength of the dependence"
+                    f"positivity fails: by its mechanism, `{treatment}` is never {value}{words}, so that no "
+                    "data tell its effect there; lower the strength of the dependence"
                 )
 
 

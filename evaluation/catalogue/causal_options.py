@@ -21,8 +21,7 @@ CODES_FILES = Files(
 )
 ESTIMATES = Models(
     "estimates",
-    "CSV file with the columns effect,low,high and a row for each replicate, estimated by another program; "
-    "repeatable.",
+    "CSV file with the columns effect,low,high, estimates of another program, a row a replicate; repeatable.",
     "candlelight.evaluation.causal.score_effects:open_estimates",
 )
 CodeMetricName = Literal[
@@ -167,10 +166,10 @@ class CounterfactualsOptions(FactorDataOptions):
 class EffectsOptions:
     """Score estimates of the effect of do(X = B) against do(X = A) on Y by rendered interventions.
 
-    DATA are frames, a pack or a plan (.parquet) with an observed set and a set under each intervention. Y is a
-    factor, a hidden variable or a number of the image. Replicate k of R has the rows k, k + R, k + 2 R, ...
+    DATA are frames, a pack or a plan (.parquet) with an observed set and a set under each intervention. Y is
+    a factor, a hidden variable or a number of the image. Replicate k of R has the rows k, k + R, k + 2 R, ...
     of the observed set. Naive, ipw and doubly robust estimates are scored beside; controls are the difference
-    of means in rows of both interventions, and the effect 0.
+    of means in rows of both interventions (oracle), and the effect 0.
 
     \b
     candlelight evaluate effects toys --set observed --treatment color --values blue,red --outcome size
@@ -183,26 +182,15 @@ class EffectsOptions:
     values: Annotated[str, Help("Its two values; the effect is that of B against A.", "A,B")]
     outcome: Annotated[
         str,
-        Help(
-            "Factor or variable Y; or a number of each image: luminance, package.module:callable or "
-            "file.py:callable, which maps images [batch, 3, height, width] to numbers [batch].",
-            "Y",
-        ),
+        Help("Factor or variable Y; or luminance, or file.py:callable from images to numbers [batch].", "Y"),
     ]
-    adjust: Annotated[
-        tuple[str, ...], Help("Factor or variable to adjust for; repeatable.  [default: none]", "NAME")
-    ] = ()
-    interventions: Annotated[
-        str | None, Help("The two interventional sets.", "SET,SET", default="those whose rows all have do(X)")
-    ] = None
-    truth: Annotated[
-        Path | None,
-        Help("Plan with more draws of the interventional sets, whose outcome is the truth.", "PLAN.parquet"),
-    ] = None
+    adjust: Annotated[tuple[str, ...], Help("Factor or variable to adjust for; repeatable.", "NAME")] = ()
+    interventions: Annotated[str | None, Help("Both sets.", "SET,SET", default="found by do(X)")] = None
+    truth: Annotated[Path | None, Help("Plan with more draws of both sets, for the truth.", "PLAN")] = None
     replicates: Annotated[int, At(least=2), Help("Equal parts of the observed rows.")] = 20
-    estimate_propensities: Annotated[
-        bool, Help("Estimate propensities by logistic regression even where they are recorded.")
-    ] = False
+    estimate_propensities: Annotated[bool, Help("Estimate propensities even where they are recorded.")] = (
+        False
+    )
 
     @property
     def compared(self) -> tuple[str, ...]:

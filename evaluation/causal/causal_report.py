@@ -140,9 +140,6 @@ def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Seque
 
 def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of estimated effects, and the estimates of all replicates."""
-    caption = "Scores over replicates, with 95 % intervals; the true effect: " + "; ".join(
-        _truths(results[0])
-    )
     with drawing(1 + 0.5 * len(results)) as figure:
         axes = figure.subplots()
         for place, result in enumerate(results):
@@ -151,21 +148,13 @@ def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
             axes.errorbar(value, heights, xerr=(value - low, high - value), fmt=".", linewidth=0.8)
         axes.set_yticks(range(len(results)), list(map(model_name, results)))
         axes.invert_yaxis()
-        axes.axvline(list(results[0].details["truths"].values())[-1][0], color="black", linewidth=0.8)
+        axes.axvline(results[0].details["truth"], color="black", linewidth=0.8)
         svg = to_svg(figure, "effects")
     told = "Estimates of each replicate with their intervals; the line is the true effect."
-    notes = [note(f"{line}.") for line in notes_of(results)]
-    plot = PlotBlock(svg, f"Estimates of {len(results)} estimators.", told)
-    return Section(
-        "effects", "Effects", (scores_table(caption, results), *notes, plot, settings_table(results))
-    )
-
-
-def _truths(result: Result) -> list[str]:
-    return [
-        f"{value:.4g} by the {name} of {rows} rows (standard error {error:.2g})"
-        for name, (value, error, rows) in result.details["truths"].items()
-    ]
+    plot = PlotBlock(svg, told, told)
+    shown = scores_table("Scores over replicates, with 95 % intervals", results)
+    notes = (note(f"{line}.") for line in notes_of(results))
+    return Section("effects", "Effects", (shown, *notes, plot, settings_table(results)))
 
 
 def _scores(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
@@ -476,16 +465,11 @@ EFFECTS_PAGE = Page(
     section=_effects_section,
     reading=(
         TextBlock(
-            "An effect is the mean of the outcome under do(X = B) less that under do(X = A). Each replicate is a "
-            "part of the observed rows. Bias is the mean estimate less the true effect, coverage the share of "
-            "95 % intervals that hold it: 0.95 for intervals that say what they promise."
+            "Bias is the mean estimate of the replicates, parts of the observed rows, less the true effect; "
+            "coverage is the share of the 95 % intervals that hold it, and should be 0.95."
         ),
-        TextBlock(
-            "the reason of a bias: an open backdoor path, a wrong regression and weights of few rows look alike; "
-            "the notes name the first.",
-            term="Blind to",
-        ),
+        TextBlock("the reason of a bias; the notes name open backdoor paths.", term="Blind to"),
     ),
-    needs=("estimates", "truths"),
-    lines=lambda results: [*(f"true effect: {line}" for line in _truths(results[0])), *score_grid(results)],
+    needs=("estimates", "truth"),
+    lines=score_grid,
 )

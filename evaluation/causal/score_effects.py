@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,13 +24,7 @@ from candlelight.evaluation.causal.treatment_effects import (
     ipw_effect,
     naive_effect,
 )
-from candlelight.evaluation.models.model_spec import (
-    ColourSpace,
-    ModelIdentity,
-    NamedModel,
-    open_callable,
-    split_spec,
-)
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel, open_callable, split_spec
 from candlelight.evaluation.run.batches import read_batches
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score, clustered_mean, mean_interval
@@ -47,7 +41,8 @@ from candlelight.loaders.causal_tables import (
     planned_tables,
 )
 from candlelight.loaders.choices import choose_name
-from candlelight.loaders.errors import InputError, argument, blaming, nearest_file
+from candlelight.loaders.errors import InputError, argument, blaming
+from candlelight.loaders.illuminants import LUMINANCE
 from candlelight.loaders.verification.checksums import file_sha256
 
 Estimates = Float64[ndarray, "replicates 3"]  # effect, low, high; nan where there is none
@@ -61,11 +56,10 @@ def luminance(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, " 
         >>> luminance(torch.full((1, 3, 2, 2), 0.5))
         tensor([0.5000])
     """
-    weights = images.new_tensor([0.2126, 0.7152, 0.0722])
-    return (images * weights[:, None, None]).sum(1).mean((1, 2))
+    return images.mean((2, 3)) @ images.new_tensor(LUMINANCE)
 
 
-def open_estimates(spec: str, device: str = "cpu", default_space: ColourSpace = "linear") -> NamedModel:
+def open_estimates(spec: str, device: str = "cpu", default_space: str = "linear") -> NamedModel:
     """Read the estimates of another program, one row for each replicate.
 
     Args:
@@ -78,24 +72,20 @@ def open_estimates(spec: str, device: str = "cpu", default_space: ColourSpace = 
     """
     name, text = split_spec(spec)
     path, form = Path(text), "expected a CSV file with the columns effect,low,high"
-    if not path.is_file():
-        raise InputError(f"{path}: {form}, there is none{nearest_file(path)}")
     with blaming(f"{path}: cannot be read as estimates", form), path.open(encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file, skipinitialspace=True)
-        if not {"effect", "low", "high"} <= {*(rows.fieldnames or ())}:
-            raise InputError(f"{path}: {form}, got {', '.join(rows.fieldnames or ())}")
+        rows = [*csv.DictReader(file, skipinitialspace=True)]
         table = np.array([[float(row[part]) for part in ("effect", "low", "high")] for row in rows])
     if not len(table) or not np.isfinite(table).all() or (table[:, 1] > table[:, 2]).any():
         raise InputError(f"{path}: expected rows of finite numbers with low <= high")
     return NamedModel(ModelIdentity(name or path.stem, "files", None, file_sha256(path)), table, "linear")
 
 
-@dataclass(frozen=True, eq=False)
-class EffectData:
+class EffectData(NamedTuple):
     """Rows that were observed, and rows under do(treatment = a) and do(treatment = b).
 
     Attributes:
         identity: name of the data and of the observed set.
+        ids: ids of the observed rows.
         observed: rows of which effects are estimated.
         arms: rows under both interventions, the second value first.
         planned: the same of a plan with more draws; empty without one.
@@ -103,63 +93,42 @@ class EffectData:
     """
 
     identity: DataIdentity
+    ids: tuple[str, ...]
     observed: CausalTable
     arms: list[CausalTable]
     planned: list[CausalTable]
     images: Mapping[str, Any]
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Ids of the observed rows."""
-        return self.observed.ids
-
 
 def _open(choice: Mapping[str, Any], options: EffectsOptions, models: object) -> EffectData:
-    compared = options.compared
-    if not len({*compared}) == len(compared) == 2:
-        raise InputError(f"{argument('values')}: expected two values such as blue,red, got {options.values}")
-    x, images = options.treatment, {}
-    if len({x, options.outcome, *options.adjust}) < 2 + len(options.adjust):
-        raise InputError("expected different names for treatment, outcome and the columns to adjust for")
+    x, compared, data = options.treatment, options.compared, choice["data"]
+    names = x, options.outcome, *options.adjust
+    if not len({*compared}) == len(compared) == 2 or len({*names}) < len(names):
+        raise InputError(f"expected two values and different names, got {options.values}, {', '.join(names)}")
+    tables = planned_tables(Path(data)) if str(data).endswith(".parquet") else {}
+    images: dict[str, Any] = {}
 
-    def open_set(name: str | None, **some: Any) -> CausalTable:
-        table, images[name] = _open_table({**choice, "set_name": name, "rows": None, "limit": None, **some})
+    def open_set(name: str | None, rows: Any = None, limit: int | None = None) -> CausalTable:
+        if tables:
+            table = tables[choose_name(data, "set", [*tables], name)]
+            return table.take(choose_rows(len(table), Request(data, name, None, rows, limit)))
+        view = open_data("factors", **{**choice, "set_name": name, "rows": rows, "limit": limit})
+        if not hasattr(getattr(view, "named", None), "table"):
+            raise InputError(f"{data}: has no interventional sets; expected frames, a pack or a plan")
+        table = causal_table(view.named.reader, view.named.numbers)
+        images[table.name] = view
         return table
 
-    observed = open_set(choice["set_name"], rows=choice["rows"], limit=choice["limit"])
-    images[observed.name] = images[choice["set_name"]]
+    observed = open_set(choice["set_name"], choice["rows"], choice["limit"])
     check_observed(observed, x, compared)
-    values, names = compared[::-1], options.interventions.split(",") if options.interventions else ()
-    arms = interventional_tables(observed, x, values, open_set, names)
-    planned: list[CausalTable] = []
+    wanted = x, compared[::-1], options.interventions.split(",") if options.interventions else ()
+    arms, planned = interventional_tables(observed, *wanted, open_set), []
     if options.truth is not None:
-        tables = planned_tables(options.truth)
-        graphs = {name: observed.graphs.get(name) for name in tables}
-        planned = interventional_tables(
-            replace(observed, graphs=graphs), x, values, tables.__getitem__, names
-        )
-    view = images[observed.name]
-    identity = (
-        DataIdentity(Path(choice["data"]).stem, "plan", observed.name) if view is None else view.identity
-    )
-    return EffectData(identity, observed, arms, planned, images)
-
-
-def _open_table(choice: Mapping[str, Any]) -> tuple[CausalTable, Any]:
-    """Open a set of a plan, or of frames with the view of its images."""
-    data, name = choice["data"], choice["set_name"]
-    if str(data).endswith(".parquet"):
-        tables = planned_tables(Path(data))
-        table = tables[choose_name(data, "set", [*tables], name)]
-        return table.take(
-            choose_rows(len(table), Request(data, name, None, choice["rows"], choice["limit"]))
-        ), None
-    view = open_data("factors", **choice)
-    if not hasattr(getattr(view, "named", None), "table"):
-        raise InputError(
-            f"{data}: effects are those of interventional sets: expected frames, a pack or a plan"
-        )
-    return causal_table(view.named.reader, view.named.numbers), view
+        more = planned_tables(options.truth)
+        among = replace(observed, graphs={name: observed.graphs.get(name) for name in more})
+        planned = interventional_tables(among, *wanted, more.__getitem__)
+    named = DataIdentity(Path(data).stem, "plan", observed.name) if tables else images[observed.name].identity
+    return EffectData(named, observed.ids, observed, arms, planned, images)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,15 +147,14 @@ class _Rows:
 
     def part(self, first: int, step: int, count: int) -> "_Rows":
         """Take every ``step``-th row."""
-        return _Rows(*(one if one is None else one[first::step][:count] for one in vars(self).values()))
+        parts: list[Any] = [one if one is None else one[first::step][:count] for one in vars(self).values()]
+        return _Rows(*parts)
 
 
 _SHIPPED: dict[str, Callable[[_Rows], EffectEstimate]] = {
     "naive": lambda rows: naive_effect(rows.outcome, rows.arm),
     "ipw": lambda rows: ipw_effect(rows.outcome, rows.arm, rows.propensity),
-    "doubly robust": lambda rows: doubly_robust_effect(
-        rows.outcome, rows.arm, rows.covariates, rows.propensity
-    ),
+    "doubly robust": lambda r: doubly_robust_effect(r.outcome, r.arm, r.covariates, r.propensity),
 }
 _CONTROLS = ("oracle", "zero effect")
 
@@ -212,30 +180,36 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
             outcome is no number.
     """
     data, options = run.data, run.options
-    outcomes = [_outcome(run, one) for one in (data.observed, *data.arms)]
-    truths = {"interventional sets": _difference(data.arms, outcomes[1:])}
-    if data.planned:
-        truths["plan"] = _difference(data.planned, [_outcome(run, one, planned=True) for one in data.planned])
     count, size = options.replicates, len(data.observed) // options.replicates
-    rows, notes = _tabulate(run, outcomes[0])
-    notes.insert(0, f"{count} replicates of {size} of {len(data.observed)} observed rows")
+    if wrong := [name for name, one in run.models.items() if len(one.model) != count]:
+        expected = f"{count} rows, one for each replicate ({argument('replicates')})"
+        raise InputError(
+            f"estimates `{wrong[0]}`: expected {expected}, got {len(run.models[wrong[0]].model)}"
+        )
+    rows, notes = _tabulate(run, _outcome(run, data.observed))
+    outcomes = [[_outcome(run, one) for one in arms] for arms in (data.arms, data.planned)]
+    truths = [_difference(data.arms, outcomes[0])]
+    truths += [_difference(data.planned, outcomes[1]) for _ in data.planned[:1]]
+    told = [f"{value:.4g} (standard error {error:.2g})" for value, error in truths]
+    notes.insert(0, f"true effect by the interventional sets: {'; by the plan: '.join(told)}")
+    notes.insert(1, f"{count} replicates of {size} of {len(data.observed)} observed rows")
     parts = [rows.part(k, count, size) for k in range(count)]
-    made = {name: _from_file(name, one.model, count) for name, one in run.models.items()}
+    made = {name: one.model for name, one in run.models.items()}
     made |= {name: _estimates(function, parts) for name, function in _SHIPPED.items()}
-    made |= {"oracle": _oracle(outcomes[1:], size, count, notes), "zero effect": np.zeros((count, 3))}
+    made |= {"oracle": _oracle(outcomes[0], size, count, notes), "zero effect": np.zeros((count, 3))}
     sources = dict.fromkeys(_SHIPPED, "shipped") | dict.fromkeys(_CONTROLS, "control")
     added = {name: NamedModel(ModelIdentity(name, one), None, "linear") for name, one in sources.items()}
     run = replace(run, models=run.models | added)
-    (first, *_), (truth, error, _) = truths["interventional sets"], list(truths.values())[-1]
-    if abs(truth - first) > _FAR * math.hypot(*(one[1] for one in truths.values())):
+    truth, error = truths[-1]
+    if abs(truth - truths[0][0]) > _FAR * math.hypot(*(one[1] for one in truths)):
         notes.append("the truths of the interventional sets and of the plan disagree: do their mechanisms?")
     results: dict[str, Result] = {}
     for name, one in made.items():
         lost = int(np.isnan(one[:, 0]).sum())
         more = [f"{name}: no estimate in {lost} of {count} replicates"] * bool(lost)
-        details = {"truths": truths, "estimates": one.tolist(), "notes": [*notes, *more]}
-        about = run.provenance(name)
-        results[name] = StatisticResult(about, score_estimates(one, truth, error), {}, (), (), details)
+        details = {"truth": truth, "estimates": one.tolist(), "notes": [*notes, *more]}
+        scores = score_estimates(one, truth, error)
+        results[name] = StatisticResult(run.provenance(name), scores, {}, (), (), details)
     return results
 
 
@@ -277,19 +251,18 @@ def score_estimates(estimates: Estimates, truth: float, error: float = 0.0) -> d
     }
 
 
-def _outcome(run: Run[EffectsOptions], table: CausalTable, planned: bool = False) -> Float64[ndarray, " n"]:
+def _outcome(run: Run[EffectsOptions], table: CausalTable) -> Float64[ndarray, " n"]:
     """Return the outcome of each row: a column, or a number of its image."""
-    name, view = run.options.outcome, None if planned else run.data.images[table.name]
-    image = name not in table.values and (name == "luminance" or ":" in name)
-    if not image:
+    name, told = run.options.outcome, f"{argument('outcome')} {run.options.outcome}"
+    if name in table.values or not (name == "luminance" or ":" in name):
         column = table.column(name)
         if column.dtype.kind not in "iuf":
-            raise InputError(f"{argument('outcome')} {name}: expected numbers, got {column[0]}")
+            raise InputError(f"{told}: expected numbers, got {column[0]}")
         for row, one in zip(table.ids, column.tolist(), strict=True):
             run.fingerprint.add(row, one)
         return column.astype(np.float64)
-    if view is None:
-        raise InputError(f"{argument('outcome')} {name}: a plan has no images; expected a factor or variable")
+    if table not in (run.data.observed, *run.data.arms) or not run.data.images:
+        raise InputError(f"{told}: a plan has no images; expected a factor or variable")
     named = NamedModel(ModelIdentity(name, "shipped"), luminance, "linear")
     if name != "luminance":
         named = open_callable(None, name, run.device, "srgb")
@@ -298,21 +271,19 @@ def _outcome(run: Run[EffectsOptions], table: CausalTable, planned: bool = False
         made = named.model(images)
         return made[:, None] if getattr(made, "ndim", 0) == 1 else made
 
-    parts = []
+    parts, view = [], run.data.images[table.name]
     for batch in read_batches(view, run.batch_size, check_srgb_image, run.fingerprint, table.name):
         made = encode_images(replace(named, model=numbers), batch.stack(lambda image: image), run.device)
         if made.shape[1] > 1 or not bool(made.isfinite().all()):
-            raise InputError(f"{argument('outcome')} {name}: expected one finite number for each image")
+            raise InputError(f"{told}: expected one finite number for each image")
         parts.append(made[:, 0].double().cpu())
     return np.asarray(torch.cat(parts).numpy())
 
 
-def _difference(arms: Sequence[CausalTable], outcomes: Sequence[ndarray]) -> tuple[float, float, int]:
-    """Return the difference of the means of two sets, its standard error over units, and their rows."""
-    (one, first, _), (other, second, _) = (
-        clustered_mean(y.tolist(), arm.units) for arm, y in zip(arms, outcomes, strict=True)
-    )
-    return one - other, math.hypot(first, second), sum(map(len, arms))
+def _difference(arms: Sequence[CausalTable], outcomes: Sequence[ndarray]) -> tuple[float, float]:
+    """Return the difference of the means of two sets, and its standard error over units."""
+    one, other = (clustered_mean(y.tolist(), arm.units) for arm, y in zip(arms, outcomes, strict=True))
+    return one.mean - other.mean, math.hypot(one.error, other.error)
 
 
 def _tabulate(run: Run[EffectsOptions], outcome: Float64[ndarray, " n"]) -> tuple[_Rows, list[str]]:
@@ -328,43 +299,30 @@ def _tabulate(run: Run[EffectsOptions], outcome: Float64[ndarray, " n"]) -> tupl
         check_estimated_positivity(table, x, options.compared, adjust, rows.propensity)
     for row, numbers in zip(table.ids, np.column_stack([arm, rows.covariates]).tolist(), strict=True):
         run.fingerprint.add(row, tuple(numbers))
-    notes = ["propensities: " + ("recorded" if recorded is not None else "estimated by logistic regression")]
-    if graph is None:
-        return rows, [*notes, "without a causal graph, nothing tells whether the adjustment is valid"]
-    graded = options.outcome if options.outcome in table.values else None
-    return rows, [*notes, *(f"adjustment fails: {one}" for one in graph.adjustment_faults(x, graded, adjust))]
-
-
-def _from_file(name: str, table: Estimates, count: int) -> Estimates:
-    if len(table) != count:
-        expected = f"{count} rows, one for each replicate ({argument('replicates')})"
-        raise InputError(f"estimates `{name}`: expected {expected}, got {len(table)}")
-    return table
+    origin = "estimated by logistic regression" if recorded is None else "recorded"
+    notes = ["no causal graph tells whether the adjustment is valid"]
+    if graph is not None:
+        column = options.outcome if options.outcome in table.values else None
+        notes = [f"adjustment fails: {one}" for one in graph.adjustment_faults(x, column, adjust)]
+    return rows, [f"propensities: {origin}", *notes]
 
 
 def _estimates(function: Callable[[_Rows], EffectEstimate], parts: Sequence[_Rows]) -> Estimates:
     """Estimate the effect in each replicate; nan where an arm has fewer than two rows."""
-    enough = [min((part.arm == one).sum() for one in (0, 1)) > 1 for part in parts]
-    found = (
-        function(part) if one else EffectEstimate(*[math.nan] * 4)
-        for part, one in zip(parts, enough, strict=True)
-    )
-    return np.array([(one.value, one.low, one.high) for one in found])
+    enough = [np.bincount(part.arm + 1, minlength=3)[1:].min() > 1 for part in parts]
+    found = [function(part) if one else [math.nan] * 4 for part, one in zip(parts, enough, strict=True)]
+    return np.array(found)[:, [0, 2, 3]]
 
 
 def _oracle(outcomes: Sequence[ndarray], size: int, count: int, notes: list[str]) -> Estimates:
     """Subtract the means of random arms, each of half a replicate, of the interventional sets."""
-    half = size // 2
-    fits = min(count, *(len(one) // max(half, 1) for one in outcomes))
-    if half < 2 or fits < 2:
-        raise InputError(
-            f"expected replicates of 4 rows or more, and two of the oracle, got {size} rows and {fits}"
-        )
-    if fits < count:
-        notes.append(f"oracle: the interventional sets are enough for {fits} replicates")
-    arm = np.repeat([1, 0], half)
+    shortest = min(map(len, outcomes))
+    half = max(min(size, shortest) // 2, 2)
+    fits = min(count, shortest // half)
+    if fits < count or half < size // 2:
+        notes.append(f"oracle: the interventional sets are enough for {fits} replicates of {2 * half} rows")
     pairs = [np.concatenate([one[k::fits][:half] for one in outcomes]) for k in range(fits)]
-    return np.array([(one.value, one.low, one.high) for one in (naive_effect(pair, arm) for pair in pairs)])
+    return np.array([naive_effect(pair, np.repeat([1, 0], half)) for pair in pairs])[:, [0, 2, 3]]
 
 
 EFFECTS = Evaluation(

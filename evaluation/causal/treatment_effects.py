@@ -45,12 +45,11 @@ def naive_effect(outcome: Float64[ndarray, " n"], arm: Arms) -> EffectEstimate:
         1.0
     """
     _check_arms(arm)
-    treated, control = outcome[arm == 1], outcome[arm == 0]
-    parts = treated.var(ddof=1) / len(treated), control.var(ddof=1) / len(control)
-    spread = parts[0] ** 2 / (len(treated) - 1) + parts[1] ** 2 / (len(control) - 1)
-    freedom = sum(parts) ** 2 / spread if spread > 0 else 1.0
-    reach = float(stdtrit(freedom, 0.975))
-    return _estimate(float(treated.mean() - control.mean()), float(np.sqrt(sum(parts))), reach)
+    arms = outcome[arm == 1], outcome[arm == 0]
+    parts = np.array([one.var(ddof=1) / len(one) for one in arms])
+    spread = sum(part**2 / (len(one) - 1) for part, one in zip(parts, arms, strict=True))
+    reach = float(stdtrit(parts.sum() ** 2 / spread if spread > 0 else 1.0, 0.975))
+    return _estimate(float(arms[0].mean() - arms[1].mean()), float(np.sqrt(parts.sum())), reach)
 
 
 def ipw_effect(
@@ -170,10 +169,8 @@ def _check_arms(arm: Arms, propensity: Float64[ndarray, " n"] | None = None) -> 
     if min(sizes) < 2:
         raise InputError(f"`arm`: expected two rows or more with 1 and with 0, got {sizes[0]} and {sizes[1]}")
     if propensity is not None and not ((propensity > 0) & (propensity <= 1)).all():
-        raise InputError(
-            f"`propensity`: expected probabilities above 0 to 1, got {propensity.min():g} to "
-            f"{propensity.max():g}; without positivity there is no effect to estimate"
-        )
+        reach = f"{propensity.min():g} to {propensity.max():g}"
+        raise InputError(f"`propensity`: positivity fails: expected above 0 to 1, got {reach}")
 
 
 def _estimate(value: float, error: float, reach: float) -> EffectEstimate:
