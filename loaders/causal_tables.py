@@ -21,6 +21,7 @@ from candlelight.loaders.schema import FactorValue
 _SURE = 1 - 1e-9  # a probability of 1, up to rounding
 _DETERMINED = 1e-3  # an estimated probability as near as this to 0 or 1
 _STRATUM = 10  # rows of a stratum, from which on a value that none of them has is said not to occur
+_SHOWN = 20  # values in a message
 _PLANNED = ("factor.", "drawn.", "propensity.", "do.")  # columns of a plan
 
 
@@ -207,7 +208,7 @@ def check_observed(table: CausalTable, treatment: str, values: Sequence[str]) ->
 
     Raises:
         InputError: an intervention set the treatment; rows share units; the set has selections; the treatment
-            is continuous; or see `check_recorded_positivity`.
+            is continuous; no row has one of the values; or see `check_recorded_positivity`.
     """
     table.column(treatment)
     if any(treatment in done for done in table.interventions) or len({*table.units}) < len(table):
@@ -222,6 +223,12 @@ def check_observed(table: CausalTable, treatment: str, values: Sequence[str]) ->
             f"{what}; expected a factor with `values`, whose mechanism gives a propensity to each, in a set "
             "without selections"
         )
+    for value in values:
+        if not table.rows_with(treatment, value).any():
+            found = ", ".join(map(str, np.unique(table.column(treatment)).tolist()[:_SHOWN]))
+            raise InputError(
+                f"`{treatment}` is never {value} in set `{table.name}`; expected two of: {found}"
+            )
     if treatment in table.propensities:
         check_recorded_positivity(table, treatment, values)
 

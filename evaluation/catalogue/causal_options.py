@@ -186,7 +186,7 @@ class EffectsOptions:
     ]
     adjust: Annotated[tuple[str, ...], Help("Factor or variable to adjust for; repeatable.", "NAME")] = ()
     interventions: Annotated[str | None, Help("Both sets.", "SET,SET", default="found by do(X)")] = None
-    truth: Annotated[Path | None, Help("Plan with more draws of both sets, for the truth.", "PLAN")] = None
+    truth: Annotated[str | None, Help("Plan with more draws of both sets, for the truth.", "PLAN")] = None
     replicates: Annotated[int, At(least=2), Help("Equal parts of the observed rows.")] = 20
     estimate_propensities: Annotated[bool, Help("Estimate propensities even where they are recorded.")] = (
         False

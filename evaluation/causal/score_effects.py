@@ -124,7 +124,7 @@ def _open(choice: Mapping[str, Any], options: EffectsOptions, models: object) ->
     wanted = x, compared[::-1], options.interventions.split(",") if options.interventions else ()
     arms, planned = interventional_tables(observed, *wanted, open_set), []
     if options.truth is not None:
-        more = planned_tables(options.truth)
+        more = planned_tables(Path(options.truth))
         among = replace(observed, graphs={name: observed.graphs.get(name) for name in more})
         planned = interventional_tables(among, *wanted, more.__getitem__)
     named = DataIdentity(Path(data).stem, "plan", observed.name) if tables else images[observed.name].identity

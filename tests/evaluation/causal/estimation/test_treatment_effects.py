@@ -1,4 +1,4 @@
-"""Estimators of effects, against restated formulas, another program, closed forms and simulated replicates."""
+"""Estimators of effects against restated formulas, another program, closed forms and simulated replicates."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ ARM = np.array([1, 1, 0, 0])
 
 
 def draw(seed: int, rows: int):
-    """Draw outcome, arm, confounder and propensity; the effect is 2, and the naive difference 2 - 5 x 0.32."""
+    """Draw outcome, arm, confounder and propensity; the effect is 2, the naive one 2 - 5 x 0.32."""
     rng = np.random.default_rng(seed)
     confounder = rng.choice(list(BRIGHT), rows)
     chance = np.vectorize(BRIGHT.get)(confounder)
