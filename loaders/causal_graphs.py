@@ -3,7 +3,9 @@
 ``dataset.json`` holds the graph of each set, in a folder of frames and in a pack.
 """
 
+import itertools
 import json
+from collections.abc import Collection
 from typing import Any, Literal
 
 import numpy as np
@@ -115,6 +117,92 @@ class CausalGraph(Record):
         return np.array([[a in b.previous for b in self.nodes] for a in self.names], bool).reshape(
             len(self.nodes), len(self.nodes)
         )
+
+    def relatives(self, name: str, direction: Literal["ancestors", "descendants"]) -> frozenset[str]:
+        """Return the names that a node depends on, or that depend on it, through any number of arrows.
+
+        Arrows from the previous step do not count.
+
+        Raises:
+            InputError: the graph has no such node.
+        """
+        found = {self.node(name).name}
+        for node in self.nodes if direction == "descendants" else reversed(self.nodes):
+            if direction == "descendants" and found & {*node.parents}:
+                found.add(node.name)
+            elif direction == "ancestors" and node.name in found:
+                found |= {*node.parents}
+        return frozenset(found - {name})
+
+    def blocks_backdoor(self, treatment: str, outcome: str | None, given: Collection[str]) -> bool:
+        """Tell whether nodes block every path from treatment to outcome that enters the treatment.
+
+        Together with no descendant of the treatment among them, this is the backdoor criterion of Pearl 1993:
+        adjusting for the nodes then gives the effect. Paths are separated in the moral graph of the ancestors
+        (Lauritzen et al. 1990), without the arrows out of the treatment.
+
+        Args:
+            treatment: the cause.
+            outcome: the node that it may change; None for the image, which any node may change.
+            given: nodes that are adjusted for.
+
+        Raises:
+            InputError: the graph has no such node.
+
+        Example:
+            >>> about = {"kind": "factor", "type": "continuous", "mechanism": ""}
+            >>> def node(name, *parents):
+            ...     return CausalNode(name=name, parents=parents, **about)
+            >>> graph = CausalGraph(nodes=(node("c"), node("x", "c"), node("y", "x", "c")))
+            >>> graph.blocks_backdoor("x", "y", ["c"]), graph.blocks_backdoor("x", "y", [])
+            (True, False)
+        """
+        end = outcome or ""  # no node has this name
+        parents = {node.name: {*node.parents} - {treatment} for node in self.nodes}
+        parents |= {} if outcome else {end: {*self.names} - {treatment}}
+        ends = [treatment, *given, *([outcome] if outcome else self.names)]
+        kept = {end, *ends}.union(*(self.relatives(name, "ancestors") for name in ends))
+        near: dict[str, set[str]] = {name: set() for name in kept}
+        for name in kept:
+            for one, other in itertools.permutations({name, *parents[name]}, 2):  # parents marry
+                near[one].add(other)
+        reached, new = {treatment}, {treatment}
+        while new:
+            new = set[str]().union(*(near[name] for name in new)) - reached - {*given}
+            reached |= new
+        return end not in reached
+
+    def adjustment_faults(self, treatment: str, outcome: str | None, given: Collection[str]) -> list[str]:
+        """Tell why adjusting for some nodes does not give the effect of a treatment; nothing where it does.
+
+        Args:
+            treatment: the cause.
+            outcome: see `blocks_backdoor`.
+            given: nodes that are adjusted for.
+
+        Raises:
+            InputError: the graph has no such node.
+
+        Example:
+            >>> def node(name, kind, *parents):
+            ...     return CausalNode(name=name, kind=kind, type="continuous", parents=parents, mechanism="")
+            >>> nodes = node("u", "hidden"), node("x", "factor", "u"), node("y", "factor", "x", "u")
+            >>> print(*CausalGraph(nodes=nodes).adjustment_faults("x", "y", []))
+            a backdoor path into `x` is open given nothing; no factors close it, because of the hidden u
+        """
+        after = self.relatives(treatment, "descendants")
+        faults = [f"`{name}` depends on `{treatment}`; leave it out" for name in given if name in after]
+        if faults or self.blocks_backdoor(treatment, outcome, given):
+            return faults
+        causes = self.relatives(treatment, "ancestors")
+        factors = {node.name for node in self.nodes if node.kind == "factor"} - after - {treatment, outcome}
+        cure = f"no factors close it, because of the hidden {', '.join(sorted(causes - factors))}"
+        # If any factors close all paths, those among the ancestors do (van der Zander et al. 2014).
+        for more in (self.relatives(outcome, "ancestors") if outcome else {*self.names}, set[str]()):
+            enough = sorted((causes | more) & factors)
+            if self.blocks_backdoor(treatment, outcome, enough):
+                cure = f"adjust for {', '.join(enough)}"
+        return [f"a backdoor path into `{treatment}` is open given {', '.join(given) or 'nothing'}; {cure}"]
 
     def to_json(self) -> str:
         """Return the graph as JSON, with a two-space indent and a final newline."""

@@ -55,6 +55,7 @@ CATALOGUE = {
         causal.CounterfactualsOptions,
         "counterfactuals",
     ),
+    "effects": Entry(f"{_CAUSAL}.score_effects:EFFECTS", causal.EffectsOptions, "effects"),
     "coverage": Entry(f"{_COVERAGE}.score_coverage:COVERAGE", coverage.CoverageOptions, "waiou"),
     "causal-check": Entry(
         f"{_COVERAGE}.score_causal_check:CAUSAL_CHECK", coverage.CausalCheckOptions, "causal_check"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from candlelight.evaluation.catalogue.record import At, Files, Help
+from candlelight.evaluation.catalogue.record import At, Files, Help, Models
 from candlelight.evaluation.catalogue.training_options import (
     CausalModel,
     CodeCount,
@@ -18,6 +18,11 @@ CODES_FILES = Files(
     "File (.npz, .parquet or .npy) with the codes of all images",
     "candlelight.evaluation.run.predictions:open_codes",
     may_fail=False,
+)
+ESTIMATES = Models(
+    "estimates",
+    "CSV file with the columns effect,low,high, estimates of another program, a row a replicate; repeatable.",
+    "candlelight.evaluation.causal.score_effects:open_estimates",
 )
 CodeMetricName = Literal[
     "irs",
@@ -199,6 +204,42 @@ class CounterfactualsOptions(FactorDataOptions):
             default="DATA, before --selection",
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectsOptions:
+    """Score estimates of the effect of do(X = B) against do(X = A) on Y by rendered interventions.
+
+    DATA are frames, a pack or a plan (.parquet) with an observed set and a set under each intervention. Y is
+    a factor, a hidden variable or a number of the image. Replicate k of R has the rows k, k + R, k + 2 R, ...
+    of the observed set. Naive, ipw and doubly robust estimates are scored beside; controls are the difference
+    of means in rows of both interventions (oracle), and the effect 0.
+
+    \b
+    candlelight evaluate effects toys --set observed --treatment color --values blue,red --outcome size
+    candlelight evaluate effects rooms --set observed --treatment lamp --values dim,bright \\
+        --outcome luminance --adjust floor --estimates mine=estimates.csv
+    """
+
+    models: ClassVar[Models] = ESTIMATES
+    treatment: Annotated[str, Help("Categorical factor or variable X that is intervened on.", "X")]
+    values: Annotated[str, Help("Its two values; the effect is that of B against A.", "A,B")]
+    outcome: Annotated[
+        str,
+        Help("Factor or variable Y; or luminance, or file.py:callable from images to numbers [batch].", "Y"),
+    ]
+    adjust: Annotated[tuple[str, ...], Help("Factor or variable to adjust for; repeatable.", "NAME")] = ()
+    interventions: Annotated[str | None, Help("Both sets.", "SET,SET", default="found by do(X)")] = None
+    truth: Annotated[str | None, Help("Plan with more draws of both sets, for the truth.", "PLAN")] = None
+    replicates: Annotated[int, At(least=2), Help("Equal parts of the observed rows.")] = 20
+    estimate_propensities: Annotated[bool, Help("Estimate propensities even where they are recorded.")] = (
+        False
+    )
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The two values, A first."""
+        return tuple(text.strip() for text in self.values.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)

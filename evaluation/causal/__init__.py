@@ -88,5 +88,11 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
 )
 from candlelight.evaluation.causal.score_codes import CODE_CONTROLS as CODE_CONTROLS
 from candlelight.evaluation.causal.score_counterfactuals import CounterfactualData as CounterfactualData
+from candlelight.evaluation.causal.score_effects import score_estimates as score_estimates
 from candlelight.evaluation.causal.score_graphs import GRAPH_CONTROLS as GRAPH_CONTROLS
 from candlelight.evaluation.causal.score_graphs import open_graph as open_graph
+from candlelight.evaluation.causal.treatment_effects import EffectEstimate as EffectEstimate
+from candlelight.evaluation.causal.treatment_effects import doubly_robust_effect as doubly_robust_effect
+from candlelight.evaluation.causal.treatment_effects import fit_propensity as fit_propensity
+from candlelight.evaluation.causal.treatment_effects import ipw_effect as ipw_effect
+from candlelight.evaluation.causal.treatment_effects import naive_effect as naive_effect

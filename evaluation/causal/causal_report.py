@@ -144,6 +144,25 @@ def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Seque
     return Section("counterfactuals", "Decoded and rendered counterfactuals", blocks)
 
 
+def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+    """Report the scores of estimated effects, and the estimates of all replicates."""
+    with drawing(1 + 0.5 * len(results)) as figure:
+        axes = figure.subplots()
+        for place, result in enumerate(results):
+            value, low, high = np.array(result.details["estimates"], dtype=float).T
+            heights = place + np.linspace(-0.3, 0.3, len(value))
+            axes.errorbar(value, heights, xerr=(value - low, high - value), fmt=".", linewidth=0.8)
+        axes.set_yticks(range(len(results)), list(map(model_name, results)))
+        axes.invert_yaxis()
+        axes.axvline(results[0].details["truth"], color="black", linewidth=0.8)
+        svg = to_svg(figure, "effects")
+    told = "Estimates of each replicate with their intervals; the line is the true effect."
+    plot = PlotBlock(svg, told, told)
+    shown = scores_table("Scores over replicates, with 95 % intervals", results)
+    notes = (note(f"{line}.") for line in notes_of(results))
+    return Section("effects", "Effects", (shown, *notes, plot, settings_table(results)))
+
+
 def score_blocks(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
     """Tabulate the scores, with the notes below."""
     several = any("seeds" in result.details for result in results)
@@ -446,5 +465,17 @@ COUNTERFACTUALS_PAGE = Page(
     ),
     needs=("factors", "rendered"),
     pictures=_rendered_pictures,
+    lines=score_grid,
+)
+EFFECTS_PAGE = Page(
+    section=_effects_section,
+    reading=(
+        TextBlock(
+            "Bias is the mean estimate of the replicates, parts of the observed rows, less the true effect; "
+            "coverage is the share of the 95 % intervals that hold it, and should be 0.95."
+        ),
+        TextBlock("the reason of a bias; the notes name open backdoor paths.", term="Blind to"),
+    ),
+    needs=("estimates", "truth"),
     lines=score_grid,
 )

@@ -18,6 +18,7 @@ from candlelight.generators.language.load_recipe import first_error
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.recipe_files import record_file
 from candlelight.generators.language.set_interventions import intervened_names
+from candlelight.generators.language.set_settings import set_graph
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import (
     PlannedSamples,
@@ -41,6 +42,7 @@ _PREFIXES = {
     "propensity": _PROPENSITY,
 }
 _VERSION, _RECIPE, _ASSETS = b"candlelight.plan", b"candlelight.recipe", b"candlelight.assets"
+_GRAPHS = b"candlelight.graphs"
 _CHUNK = 1024  # rows that are read or converted at a time
 _ROW_GROUP = 64 * _CHUNK  # rows of one row group of the file
 _Item = TypeVar("_Item")
@@ -52,8 +54,8 @@ def save_plan(plan: Plan, path: Path) -> None:
 
     The columns are ``id set index unit step group counterfactual_of gain lights trace`` and, by name,
     ``factor.*``, ``drawn.*``, ``do.*``, ``kind.*`` (of drawn and soft interventions) and
-    ``propensity.*``. The file's metadata holds the recipe, without its folders of assets, and the hashes of
-    the assets.
+    ``propensity.*``. The file's metadata holds the recipe, without its folders of assets, the causal graph of
+    each set, for readers without recipes, and the hashes of the assets.
 
     Args:
         plan: the plan.
@@ -62,6 +64,9 @@ def save_plan(plan: Plan, path: Path) -> None:
     about = {
         _VERSION: str(_PLAN_VERSION).encode(),
         _RECIPE: plan.recipe.model_dump_json(exclude={"assets"}).encode(),
+        _GRAPHS: json.dumps(
+            {name: set_graph(plan.recipe, name).model_dump(mode="json") for name in plan.recipe.sets}
+        ).encode(),
         _ASSETS: _RECORDS.dump_json(plan.assets),
     }
     schema = _schema(plan).with_metadata(about)

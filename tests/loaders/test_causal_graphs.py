@@ -1,4 +1,7 @@
+import itertools
+
 import numpy as np
+import pytest
 
 from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 from tests.refusals import refused
@@ -59,3 +62,62 @@ def test_unusable_text_and_names_are_refused():
         CausalGraph.from_json("[]")
     with refused("node `w` is not in this graph; expected one of: u, tone"):
         GRAPH.node("w")
+
+
+def arrows(*pairs: str, hidden: str = "") -> CausalGraph:
+    """Make a graph of arrows such as "ab", with nodes in the order of the alphabet."""
+    about = {"type": "continuous", "mechanism": ""}
+    nodes = {
+        name: CausalNode(
+            name=name,
+            kind="hidden" if name in hidden else "factor",
+            parents=tuple(pair[0] for pair in pairs if pair[1] == name),
+            **about,
+        )
+        for name in sorted({*"".join(pairs)})
+    }
+    return CausalGraph(nodes=tuple(nodes.values()))
+
+
+def test_backdoor_paths_are_blocked_as_networkx_separates():
+    networkx = pytest.importorskip("networkx")
+    rng, names, seen = np.random.default_rng(0), "abcdef", set()
+    for _ in range(300):
+        pairs = [a + b for a, b in itertools.combinations(names, 2) if rng.random() < 0.4]
+        graph = arrows(*pairs)
+        if {"b", "e"} - {*graph.names}:
+            continue
+        given = {name for name in graph.names if name not in "be" and rng.random() < 0.4}
+        cut = networkx.DiGraph([pair for pair in pairs if pair[0] != "b"])
+        cut.add_nodes_from(graph.names)
+        blocked = graph.blocks_backdoor("b", "e", given)
+        assert blocked == networkx.is_d_separator(cut, {"b"}, {"e"}, given), (pairs, given)
+        cut.add_edges_from((name, "image") for name in graph.names if name != "b")
+        image = graph.blocks_backdoor("b", None, given)
+        assert image == networkx.is_d_separator(cut, {"b"}, {"image"}, given), (pairs, given)
+        seen |= {blocked, (image,)}
+    assert seen == {True, False, (True,), (False,)}
+
+
+@pytest.mark.parametrize(
+    ("graph", "given", "fault"),
+    [
+        (arrows("cx", "cy", "xy"), "c", None),
+        (arrows("cx", "cy", "xy"), "", "`x` is open given nothing; adjust for c"),
+        (arrows("ux", "uy", "cx", "cy", "xy", hidden="u"), "c", "because of the hidden u"),
+        (arrows("ux", "uc", "cy", "xy", hidden="u"), "", "adjust for c"),
+        (arrows("xy", "xz"), "z", "`z` depends on `x`; leave it out"),
+        (arrows("am", "bm", "ax", "by", "xy"), "m", "open given m; adjust for a"),
+    ],
+)
+def test_faults_of_an_adjustment_name_the_cure(graph, given, fault):
+    found = graph.adjustment_faults("x", "y", list(given))
+    assert not found if fault is None else found[0].endswith(fault), found
+
+
+def test_relatives():
+    graph = arrows("ab", "bc", "dc")
+    assert graph.relatives("c", "ancestors") == {"a", "b", "d"}
+    assert graph.relatives("a", "descendants") == {"b", "c"}
+    with refused("node `w` is not in this graph"):
+        graph.relatives("w", "ancestors")

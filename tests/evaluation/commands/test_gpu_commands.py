@@ -7,6 +7,7 @@ from PIL import Image
 from candlelight.evaluation.catalogue import CATALOGUE
 from candlelight.evaluation.run.result_files import read_results
 from tests.command_line import run
+from tests.evaluation.causal.scoring.test_score_effects import write_rooms
 from tests.evaluation.commands.test_command_contract import CODE
 from tests.evaluation.commands.test_intrinsic_commands import write_objects
 from tests.evaluation.commands.test_perception_command import write_turned
@@ -40,6 +41,7 @@ COMMANDS = {
     "--discover ges --resamples 3",
     "generativeness": "noise --set candle --model vae.pt",
     "counterfactuals": "noise --set candle --model vae.pt",
+    "effects": "rooms --set observed --treatment lamp --values dim,bright --outcome luminance --replicates 3",
     "coverage": "noise --set tabletop_test --model heatmaps=own.py:Heatmaps",
     "transforms": "ramps --metric rmse --metric ssim --preset rmse=RMSE",
     "moved-frames": "turned --metric rmse --transform rotation",
@@ -60,6 +62,7 @@ def data(tmp_path_factory, noise_frames):
     write_raid(folder / "raid")
     write_turned(folder / "turned")
     write_grids(folder / "grids")
+    write_rooms(folder / "rooms")
     write_pictures(folder)
     (folder / "own.py").rename(folder / "tcav.py")
     (folder / "own.py").write_text(CODE)
