@@ -34,6 +34,7 @@ CodeMetricName = Literal[
     "dci_es",
     "dci_fast",
     "dci",
+    "blocks",
     "all",
 ]
 Baseline = Literal["farthest", "mean", "zero"]
@@ -49,6 +50,14 @@ _Sizes = Annotated[
     ),
 ]
 _Metrics = tuple[CodeMetricName, ...]
+_Counterfactuals = Annotated[
+    str | None,
+    Help(
+        "Images among which counterfactuals of DATA are found, or their table of factors: a set of DATA, a "
+        "path, or PATH:SET.  [default: DATA, before --selection; for irs_do none]",
+        "SOURCE",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +96,8 @@ class CodesOptions(FactorDataOptions):
     candlelight evaluate codes demo/frames --set candle --factor color --factor lights --codes codes.npz
     candlelight evaluate codes frames --set candle --selection candle-color:0.9 --model vae.pt --metric irs
     candlelight evaluate codes factors.csv --codes vae#0=a.npz --codes vae#1=b.npz
+    candlelight evaluate codes toys --model vae.pt --metric blocks --block color=0,1 --block object_type=2
+    candlelight evaluate codes toys --model vae.pt --metric irs --counterfactuals what-if:toys_counterfactual
     """
 
     files: ClassVar[Files] = CODES_FILES
@@ -97,10 +108,21 @@ class CodesOptions(FactorDataOptions):
         _Metrics,
         Help(
             "Metric; repeatable. `dci`, scikit-learn's gradient boosting of at most 10 codes, takes minutes. "
-            "Explicitness, infomec, dci_es and the classes of sap fit on the CPU.  [default: all but dci]",
+            "Explicitness, infomec, dci_es, blocks and the classes of sap fit on the CPU.  [default: all but "
+            "dci and blocks]",
             flag="metric",
         ),
     ] = ()
+    blocks: Annotated[
+        tuple[str, ...],
+        Help(
+            "Of the metric blocks, the codes that are meant for a factor, such as color=0,1,2; repeatable. "
+            "Other codes belong to no factor.  [default: found for each model on the images to fit on]",
+            "FACTOR=CODE,...",
+            "block",
+        ),
+    ] = ()
+    counterfactuals: _Counterfactuals = None
     controls: Annotated[
         bool,
         Help("Leave out random codes, the factors themselves, and codes of a network that is trained here."),
@@ -147,14 +169,7 @@ class CounterfactualsOptions(FactorDataOptions):
     candlelight evaluate counterfactuals toys --model beta.pt --counterfactuals what-if:toys_counterfactual
     """
 
-    counterfactuals: Annotated[
-        str | None,
-        Help(
-            "Images among which rendered counterfactuals are found: a set of DATA, a path, or PATH:SET.",
-            "SOURCE",
-            default="DATA, before --selection",
-        ),
-    ] = None
+    counterfactuals: _Counterfactuals = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,13 +204,9 @@ class CausalTableOptions:
     ] = ()
     metrics: Annotated[
         _Metrics,
-        Help("Metric beside irs and unconfoundedness; repeatable.  [default: all but dci]", flag="metric"),
-    ] = ()
-    counterfactuals: Annotated[
-        str | None,
         Help(
-            "Images among which rendered counterfactuals are found: a set of DATA, a path, or PATH:SET.",
-            "SOURCE",
-            default="all of DATA",
+            "Metric beside irs and unconfoundedness; repeatable.  [default: all but dci and blocks]",
+            flag="metric",
         ),
-    ] = None
+    ] = ()
+    counterfactuals: _Counterfactuals = None

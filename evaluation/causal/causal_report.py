@@ -98,7 +98,10 @@ _MATRICES = {
     "information": ("MIG", "information of the code about the factor, in shares of the factor's entropy"),
     "dci_fast": ("DCI (fast)", "importance of the code for predicting the factor"),
     "dci": ("DCI", "importance of the code for predicting the factor"),
+    "blocks": ("Blocks", "share of the halves in which the code belongs to the block of the factor"),
+    "irs_do": ("IRS by interventions", "1 means that the code keeps its value if the factor does"),
 }
+_OF_BLOCKS = "blocks("  # begins the names of matrices [blocks, factors]
 # By name in the details: the columns of decoded against rendered counterfactuals.
 _RENDERED = {
     "rendered_counterfactual(1)": "score",
@@ -120,6 +123,7 @@ def _codes_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
         if not result.details["codes"]
     ]
     plots = [_plot(result) for result in single if result.details["codes"]]
+    plots += [_plot_blocks(result) for result in single if "blocks" in result.details["matrices"]]
     blocks = (*_scores(results, blind), *plots, *pictures, *map(_matrix, single), settings_table(results))
     return Section("codes", "Codes and factors", blocks)
 
@@ -167,14 +171,29 @@ def _plot(result: StatisticResult) -> PlotBlock:
     caption = f"{model_name(result)}: codes (columns) and factors (rows). {meanings}."
     caption += " An asterisk marks the largest value of each code." * (codes <= _LEGIBLE)
     alt = f"Heat maps of {codes} codes by {len(result.about.settings['factors'])} factors."
-    return PlotBlock(_draw(result, shown), alt, caption)
+    return PlotBlock(_draw(result, shown, list(map(str, result.details["codes"])), "code"), alt, caption)
+
+
+def _plot_blocks(result: StatisticResult) -> PlotBlock:
+    """Draw the matrices [factors, blocks], of which the diagonal should be 1 and all else 0."""
+    factors = result.about.settings["factors"]
+    found = result.details["matrices"]
+    shown = {name: np.array(found[name], dtype=float).T for name in found if name.startswith(_OF_BLOCKS)}
+    caption = (
+        f"{model_name(result)}: blocks of codes (columns) and factors (rows), on held-out images. Exact "
+    )
+    caption += "blocks of independent factors have 1 on the diagonal and 0 elsewhere."
+    alt = f"Heat maps of {len(factors)} blocks by {len(factors)} factors."
+    return PlotBlock(_draw(result, shown, factors, "block"), alt, caption)
 
 
 def _matrices(result: StatisticResult) -> dict[str, ndarray]:
     """Return the matrices [factors, codes] of the codes that vary, by name."""
     codes = result.details["codes"]
     found = {
-        name: np.array(matrix, dtype=float)[codes].T for name, matrix in result.details["matrices"].items()
+        name: np.array(matrix, dtype=float)[codes].T
+        for name, matrix in result.details["matrices"].items()
+        if not name.startswith(_OF_BLOCKS)
     }
     return {"matrix": np.array(result.details["matrix"], dtype=float).T, **found}
 
@@ -233,7 +252,7 @@ def _matrix(result: StatisticResult) -> TableBlock:
     return TableBlock(caption, ("code", *factors, "largest for"), tuple(rows), folded=True)
 
 
-def _draw(result: StatisticResult, shown: dict[str, ndarray]) -> str:
+def _draw(result: StatisticResult, shown: dict[str, ndarray], columns: Sequence[str], what: str) -> str:
     factors = result.about.settings["factors"]
     with drawing((1.2 + 0.3 * len(factors)) * len(shown)) as figure:
         for axes, (name, matrix) in zip(
@@ -242,17 +261,17 @@ def _draw(result: StatisticResult, shown: dict[str, ndarray]) -> str:
             low = min(0.0, float(np.nanmin(matrix)))
             image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
             axes.set_yticks(range(len(factors)), factors)
-            axes.set(xticks=[], title=_MATRICES[name][0])
+            axes.set(xticks=[], title=_MATRICES.get(name, (name,))[0])
             if matrix.shape[1] <= _LEGIBLE:
-                _label(axes, matrix, low, result.details["codes"])
+                _label(axes, matrix, low, columns)
             figure.colorbar(image, ax=axes, pad=0.02)
-        axes.set_xlabel("code")
+        axes.set_xlabel(what)
         return to_svg(figure, "causal")
 
 
-def _label(axes: Axes, matrix: ndarray, low: float, codes: Sequence[int]) -> None:
-    """Write the values into the cells, and mark the largest of each code."""
-    axes.set_xticks(range(len(codes)), [str(code) for code in codes])
+def _label(axes: Axes, matrix: ndarray, low: float, columns: Sequence[str]) -> None:
+    """Write the values into the cells, and mark the largest of each column."""
+    axes.set_xticks(range(len(columns)), columns)
     largest = np.nan_to_num(matrix, nan=-np.inf).argmax(axis=0)
     for row, column in np.ndindex(*matrix.shape):
         own = "*" if largest[column] == row else ""
@@ -402,7 +421,7 @@ CODES_PAGE = Page(
     section=_codes_section,
     reading=_CODES_READING,
     needs=("factors", "codes", "matrix", "parents", "matrices"),
-    pictures=lambda run, results: _shown_images(run.data),
+    pictures=lambda run, results: _shown_images(getattr(run.data, "images", run.data)),
     lines=score_grid,
 )
 GENERATIVENESS_PAGE = Page(
