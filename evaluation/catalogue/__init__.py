@@ -54,6 +54,7 @@ CATALOGUE = {
         causal.CounterfactualsOptions,
         "counterfactuals",
     ),
+    "axioms": Entry(f"{_CAUSAL}.score_axioms:AXIOMS", causal.AxiomsOptions, "axioms"),
     "coverage": Entry(f"{_COVERAGE}.score_coverage:COVERAGE", coverage.CoverageOptions, "waiou"),
     "causal-check": Entry(
         f"{_COVERAGE}.score_causal_check:CAUSAL_CHECK", coverage.CausalCheckOptions, "causal_check"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from candlelight.evaluation.catalogue.record import At, Files, Help
+from candlelight.evaluation.catalogue.record import MODELS, At, Files, Help, Models
 from candlelight.evaluation.catalogue.training_options import (
     CausalModel,
     CodeCount,
@@ -50,6 +50,14 @@ _Sizes = Annotated[
     ),
 ]
 _Metrics = tuple[CodeMetricName, ...]
+_Classifiers = Annotated[
+    tuple[Path, ...],
+    Help(
+        "Weights of a classifier of one factor; repeatable.  [default: a network trained here]",
+        "FILE",
+        "classifier",
+    ),
+]
 _Counterfactuals = Annotated[
     str | None,
     Help(
@@ -146,14 +154,7 @@ class GenerativenessOptions(FactorDataOptions):
     """
 
     baseline: Annotated[Baseline, Help("Value that interventions give to codes.")] = "farthest"
-    classifiers: Annotated[
-        tuple[Path, ...],
-        Help(
-            "Weights of a classifier of one factor; repeatable.  [default: a network trained here]",
-            "FILE",
-            "classifier",
-        ),
-    ] = ()
+    classifiers: _Classifiers = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +171,33 @@ class CounterfactualsOptions(FactorDataOptions):
     """
 
     counterfactuals: _Counterfactuals = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxiomsOptions(FactorDataOptions):
+    """Measure models of counterfactual images by effectiveness, composition and reversibility.
+
+    The axioms of Monteiro et al. 2023: does a classifier see the new class of a factor and the old ones of
+    others, does an intervention that changes nothing leave the image as it is, and does the way back lead to
+    it? A model takes images [batch, 3, height, width], their factors [batch, factors] and the new ones, as
+    numbers of classes from 0, and returns images; of a model with a method `decode` one code takes its value
+    for another image. The rendered counterfactual, the image given back, the mean image and the nearest other
+    frame are the controls.
+
+    \b
+    candlelight evaluate axioms candle --model mine.py:counterfactual --model beta.pt --report axioms.html
+    candlelight evaluate axioms toys --model beta.pt --counterfactuals what-if:toys_counterfactual --cycles 3
+    """
+
+    models: ClassVar[Models] = Models(
+        "model",
+        "Model of counterfactual images, file.py:callable or package.module:callable, or weights of an "
+        "autoencoder; repeatable.",
+        MODELS.opens,
+    )
+    counterfactuals: _Counterfactuals = None
+    classifiers: _Classifiers = ()
+    cycles: Annotated[int, At(least=1), Help("Cycles of the repeated composition and reversibility.")] = 10
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial, reduce
 from itertools import compress
 from typing import Any
 
@@ -34,9 +35,11 @@ from candlelight.evaluation.report.blocks import (
     with_interval,
 )
 from candlelight.evaluation.report.drawing import drawing, to_svg
+from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.tiles import (
     encoded_pixels,
     evenly_spaced_rows,
+    join_horizontally,
     scale_for_page,
     values_text,
 )
@@ -350,6 +353,23 @@ def _change(data: Factors, counterfactuals: Factors, pair: tuple[int, int], fact
     return " → ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in values)
 
 
+def _strips(run: Run[Any], results: Mapping[str, Result]) -> list[Block]:
+    """Show for each model and factor an image, the model's counterfactual and the rendered one."""
+    blocks: list[Block] = []
+    for name, strips in run.kept["strips"].items():
+        joined = {
+            factor: reduce(join_horizontally, (encoded_pixels(one.clamp(0, 1).cpu()) for one in shown))
+            for factor, shown in strips.items()
+        }
+        pictures = [
+            png_picture(scale_for_page(pixels), f"Image and counterfactuals of another {factor}.", factor)
+            for factor, pixels in joined.items()
+        ]
+        caption = f"{name}: from the left: image, counterfactual of the model, rendered counterfactual."
+        blocks.append(PicturesBlock(tuple(pictures), caption))
+    return blocks
+
+
 _TRAVERSED_IMAGES, _STEPS, _CODES = 2, 7, 10
 _RANGE = 64  # images whose codes give the range of each code
 
@@ -460,4 +480,20 @@ COUNTERFACTUALS_PAGE = Page(
     needs=("factors", "rendered"),
     pictures=_rendered_pictures,
     lines=score_grid,
+)
+AXIOMS_PAGE = Page(
+    section=partial(plain_section, "axioms", "Axioms of counterfactual images"),
+    reading=(
+        TextBlock(
+            "Effectiveness is the share of counterfactual images in which a classifier sees the new class; "
+            "composition is the mean difference of pixels after interventions that change nothing, and "
+            "reversibility after interventions there and back (Monteiro et al. 2023)."
+        ),
+        TextBlock(
+            "a model that does nothing has no errors and no effectiveness; the effectiveness of the rendered "
+            "counterfactual is the accuracy of the classifier.",
+            term="Compare",
+        ),
+    ),
+    pictures=_strips,
 )

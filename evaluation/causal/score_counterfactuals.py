@@ -148,7 +148,7 @@ def _scored_factors(
     named, device, seed = run.models[model], run.device, run.options.seed
     found = irs(codes, table.classes.to(device))
     sets = {rho: select_codes(found, rho) for rho in RHO if rho <= len(found.codes)}
-    originals = {name: _read(run.data, pairs.factual, device) for name, pairs in everything.items()}
+    originals = {name: read_small(run.data, pairs.factual, device) for name, pairs in everything.items()}
     mean = torch.stack([images.double().mean(0) for images in originals.values()]).mean(0)
     scored = {}
     for name, images in originals.items():
@@ -159,7 +159,9 @@ def _scored_factors(
         own = codes[torch.from_numpy(pairs.factual).to(device)].to(targets.dtype)
         draws = named_stream(seed, f"random codes {name}").random((len(own), len(found.codes)))
         shuffled = found.codes[torch.from_numpy(draws).argsort(1).to(device)]
-        frames = _read(counterfactuals, _nearest_frames(counterfactuals, pairs.rendered, name, seed), device)
+        frames = read_small(
+            counterfactuals, nearest_frames(counterfactuals, pairs.rendered, name, seed), device
+        )
         shape = "pairs channels height width"
         check_shapes(data=(images, shape), counterfactuals=(rendered, shape))
         region = changed_pixels(images, rendered)
@@ -171,7 +173,9 @@ def _scored_factors(
     return scored
 
 
-def _read(view: Factors, rows: Int[ndarray, " rows"], device: str) -> Float[Tensor, "rows 3 height width"]:
+def read_small(
+    view: Factors, rows: Int[ndarray, " rows"], device: str
+) -> Float[Tensor, "rows 3 height width"]:
     """Read images, small enough to compare."""
     return torch.stack([shrink_for_heads(view[int(row)].to(device)) for row in rows])
 
@@ -188,7 +192,7 @@ def _encode(
     return torch.cat(images), torch.cat(codes)
 
 
-def _nearest_frames(
+def nearest_frames(
     view: Factors, rendered: Int[ndarray, " pairs"], name: str, seed: int
 ) -> Int[ndarray, " pairs"]:
     """Find other frames with the value of a factor that share as many of the other factors as any."""
