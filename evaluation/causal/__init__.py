@@ -4,7 +4,6 @@ from candlelight.loaders.errors import require_module
 
 require_module("torch")
 
-from candlelight.evaluation.causal.block_scores import BlockMatrices as BlockMatrices
 from candlelight.evaluation.causal.block_scores import block_matrices as block_matrices
 from candlelight.evaluation.causal.block_scores import diagonal_scores as diagonal_scores
 from candlelight.evaluation.causal.block_scores import find_blocks as find_blocks

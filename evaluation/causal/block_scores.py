@@ -1,7 +1,7 @@
 """Matrices of R2 and rank correlation of blocks of codes and factors."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import torch
@@ -71,31 +71,17 @@ def find_blocks(
     return [(parents == factor).nonzero().flatten().tolist() for factor in range(factors.shape[1])]
 
 
-@dataclass(frozen=True)
-class BlockMatrices:
-    """How well each block of codes predicts each factor, on rows that were held out.
-
-    Attributes:
-        r2: coefficient of determination, at most 1; 0 for a block without codes.
-        spearman: rank correlation of predictions and values, in [-1, 1]; 0 for a block without codes, nan for
-            values without an order.
-    """
-
-    r2: Float[Tensor, "blocks factors"]
-    spearman: Float[Tensor, "blocks factors"]
-
-
 @takes_arrays
 def block_matrices(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
+    blocks: Mapping[int, Sequence[int]] | Sequence[Sequence[int]],
     training: Bool[Tensor, " samples"] | None = None,
-    blocks: Mapping[int, Sequence[int]] | None = None,
     regression: BlockRegression = "linear",
     unordered: Collection[int] = (),
     turning: Collection[int] = (),
     seed: int = 0,
-) -> BlockMatrices:
+) -> tuple[Float[Tensor, "blocks factors"], Float[Tensor, "blocks factors"]]:
     """Predict each factor from each block of codes, the codes that are meant for one factor.
 
     Entry (i, j) is the R2, or Spearman's rank correlation, of factor j as predicted from block i, on rows
@@ -112,9 +98,9 @@ def block_matrices(
     Args:
         codes: one code vector per sample.
         factors: numbers.
+        blocks: codes of each factor, or of some factors by column; `find_blocks` finds them, among the rows
+            to fit on.
         training: true for rows to fit on, the others are scored; None fits and scores all rows.
-        blocks: codes of factors by the factor's column; None finds them among the rows to fit on, see
-            `find_blocks`.
         regression: "linear" is least squares; "mlp" scikit-learn's network of two layers of 64 units,
             stopped early, one for each block.
         unordered: columns whose values have no order.
@@ -122,29 +108,28 @@ def block_matrices(
         seed: seed of the networks.
 
     Returns:
-        Matrices in float64; a column is nan if its factor has one value among the rows to score.
+        R2, at most 1, and Spearman's correlation, in [-1, 1], in float64. A block without codes has 0, a
+        factor of one value among the rows to score nan; so has the correlation of values without an order.
 
     Raises:
         InputError: a dimension is missing, there are no codes, values are not finite, no factor varies,
-            ``training`` is not boolean or leaves no varying factor, a block names a code or factor that does
-            not exist, ``regression`` is misspelt, or "mlp" has too few rows to fit on.
+            ``training`` is not boolean or leaves no varying factor, a block names a code that does not
+            exist, ``regression`` is misspelt, or "mlp" has too few rows to fit on.
 
     Example:
         >>> factors = torch.rand(200, 2, generator=torch.Generator().manual_seed(0))
         >>> codes = torch.stack([factors[:, 0], -factors[:, 0], factors.sum(1)], dim=1)
         >>> held_in = torch.arange(200) % 2 == 0
-        >>> block_matrices(codes, factors, held_in, {0: [0, 1], 1: [2]}).r2.round(decimals=1)
+        >>> block_matrices(codes, factors, [[0, 1], [2]], held_in)[0].round(decimals=1)
         tensor([[1.0000, -0.0000],
                 [0.5000, 0.5000]], dtype=torch.float64)
     """
     check_choice("regression", regression, BlockRegression)
     check_codes_and_factors(codes, factors)
     fitted, scored, _ = split_samples(training, factors)
-    count, known = factors.shape[1], dict(blocks or {})
-    check_columns("blocks", [0, *known], count)
-    check_columns("blocks", [0, *(code for some in known.values() for code in some)], codes.shape[1])
-    if blocks is None:
-        known = dict(enumerate(find_blocks(codes[fitted], factors[fitted])))
+    known = dict(blocks if isinstance(blocks, Mapping) else enumerate(blocks))
+    check_columns("blocks", [0, *chain(*known.values())], codes.shape[1])
+    count = factors.shape[1]
     columns, owners = _columns(factors, unordered, turning)
     truth = columns[scored]
     table = columns.new_zeros(count, 2, len(owners))
@@ -157,7 +142,7 @@ def block_matrices(
     table[:, :, (truth == truth[:1]).all(0)] = torch.nan
     found = torch.stack([table[:, :, owners == factor].nanmean(2) for factor in range(count)], dim=2)
     found[:, 1, list(unordered)] = torch.nan
-    return BlockMatrices(found[:, 0], found[:, 1])
+    return found[:, 0], found[:, 1]
 
 
 def diagonal_scores(matrix: Float[Tensor, "blocks factors"]) -> tuple[float, float]:

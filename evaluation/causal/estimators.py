@@ -337,7 +337,7 @@ def predict_by_line(
     return standardise(scored, codes) @ weights + targets.mean(0)
 
 
-LEAST_ROWS = 10  # to fit a network on
+LEAST_ROWS = 11  # to fit a network on
 
 
 def predict_by_network(

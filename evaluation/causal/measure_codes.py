@@ -239,10 +239,10 @@ def _blocks(
         matrices["blocks"][list(members), factor] = 1
     kinds: dict[BlockRegression, Any] = {"linear": slice(None), "mlp": _few_rows(training, seed)}
     for kind, rows in kinds.items():
-        given = codes[rows], table.values[rows], training[rows]
-        found = block_matrices(*given, known, kind, table.unordered, table.turning, seed)
-        for part in ("r2", "spearman"):
-            name, matrix = f"blocks({part}, {kind})", getattr(found, part)
+        given = codes[rows], table.values[rows], known, training[rows], kind
+        found = block_matrices(*given, table.unordered, table.turning, seed)
+        for part, matrix in zip(("r2", "spearman"), found, strict=True):
+            name = f"blocks({part}, {kind})"
             scores[name], scores[f"{name}{OFF_DIAGONAL}"] = diagonal_scores(matrix)
             matrices[name] = matrix
     return CodeScores(scores, matrices)

@@ -188,6 +188,41 @@ def rows_of_groups(view: Factors) -> dict[str, Int[ndarray, " rows"]]:
     return {group: np.array(some) for group, some in rows.items()}
 
 
+def pair_units(
+    images: Factors, others: Factors, names: Sequence[str]
+) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"], Bool[Tensor, "pairs factors"]]:
+    """Pair each sample with the counterfactuals of its unit, which is its group.
+
+    Args:
+        images: samples.
+        others: counterfactuals.
+        names: factors.
+
+    Returns:
+        Rows of the samples, rows of their counterfactuals, and the factors that differ.
+
+    Raises:
+        InputError: the views have different factors, or no unit is in both.
+    """
+    check_same_factors(images, others)
+    samples = rows_of_groups(images)
+    pairs = [
+        (row, other)
+        for other, group in enumerate(others.groups)
+        for row in samples.get(group, ())
+        if images.ids[row] != others.ids[other]
+    ]
+    if not pairs:
+        raise InputError(
+            f"no unit (group) of `{others.identity.name}` is one of `{images.identity.name}`; give "
+            "counterfactuals of these samples"
+        )
+    index, values = match_values(images, others)
+    rows, places = np.array(pairs).T
+    changed = (values[rows] != index.positions(places))[:, [index.column(name) for name in names]]
+    return torch.from_numpy(rows), torch.from_numpy(places), torch.from_numpy(changed)
+
+
 REGION = 0.1  # share of the largest difference of a pair from which a pixel has changed
 _BATCH = 64  # images that are decoded at a time
 

@@ -6,7 +6,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.causal_options import CODES_FILES, CodesOptions
@@ -18,10 +19,17 @@ from candlelight.evaluation.causal.factor_data import (
     open_factors,
     open_with_counterfactuals,
 )
-from candlelight.evaluation.causal.factor_table import Encoded, FactorTable, check_layers, encode_data
-from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.factor_table import (
+    Encoded,
+    FactorTable,
+    check_layers,
+    compute_codes,
+    encode_data,
+)
+from candlelight.evaluation.causal.irs import irs, irs_by_interventions
 from candlelight.evaluation.causal.measure_codes import (
     CODE_METRICS,
+    MOST_RESAMPLES,
     OFF_DIAGONAL,
     MeasuredCodes,
     broken_conditions,
@@ -31,10 +39,11 @@ from candlelight.evaluation.causal.measure_codes import (
     pack_measured,
     unpack_measured,
 )
-from candlelight.evaluation.causal.unit_pairs import score_interventions
+from candlelight.evaluation.causal.rendered_counterfactuals import pair_units
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.evaluate import Run, on_device
-from candlelight.evaluation.run.intervals import distinct_groups
+from candlelight.evaluation.run.fingerprints import Fingerprint
+from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
 from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
@@ -87,7 +96,7 @@ def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
     data, robust = run.data, dict[str, MeasuredCodes]()
     if isinstance(data, CounterfactualData):
         encoded = encode_data(replace(run, data=data.images), data.counterfactuals.known_ids)
-        robust = score_interventions(encoded, data, CODE_CONTROLS[0])
+        robust = _score_interventions(encoded, data)
     else:
         encoded = encode_data(run)
     notes = [_class_sizes_note(encoded.table)]
@@ -180,6 +189,46 @@ def _measure(
 
         found[metric] = unpack_measured(run.steps.get_or_compute({**key, "metric": metric, **own}, compute))
     return found
+
+
+def _score_interventions(encoded: Encoded, data: CounterfactualData) -> dict[str, MeasuredCodes]:
+    """Compute `irs_by_interventions` of encoders and of random codes: ``irs_do``, with intervals over groups.
+
+    Raises:
+        InputError: see `pair_units`.
+    """
+    run, seed, names = encoded.run, encoded.run.options.seed, encoded.table.names
+    rows, places, changed = (
+        part.to(run.device) for part in pair_units(data.images, data.counterfactuals, names)
+    )
+    others = replace(run, data=data.counterfactuals, fingerprint=Fingerprint())
+    moved = compute_codes(others, data.images.known_ids)
+    both = {name: (encoded.codes[name], moved[name]) for name in moved}
+    draws = torch.Generator().manual_seed(seed)
+    own, other = (torch.randn(codes.shape, generator=draws).to(codes) for codes in next(iter(both.values())))
+    both[CODE_CONTROLS[0]] = own, other
+    groups = [data.images.groups[row] for row in rows.tolist()]
+    given = {name: (own, other[places], rows, changed) for name, (own, other) in both.items()}
+    return {name: _of_interventions(some, groups, seed) for name, some in given.items()}
+
+
+def _of_interventions(given: tuple[Tensor, ...], groups: list[str], seed: int) -> MeasuredCodes:
+    """Compute the score of pairs, its interval, and the matrix with a row for each code."""
+
+    def statistic(some: Int[ndarray, " pairs"]) -> Mapping[str, float]:
+        chosen = torch.from_numpy(some).to(given[0].device)
+        return {"irs_do": float(irs_by_interventions(given[0], *(part[chosen] for part in given[1:])).score)}
+
+    try:
+        found = irs_by_interventions(*given)
+        scores, replicates = resampled_interval(statistic, groups, seed, MOST_RESAMPLES, repeats=False)
+    except InputError as error:
+        return MeasuredCodes({}, {}, {}, str(error))
+    matrix: Float[Tensor, "codes factors"] = torch.full(
+        [given[0].shape[1], found.matrix.shape[1]], torch.nan, dtype=torch.float64
+    )
+    matrix[found.codes.cpu()] = found.matrix.cpu()
+    return MeasuredCodes(scores, replicates, {"irs_do": matrix.tolist()})
 
 
 def given_blocks(pairs: Sequence[str], names: Sequence[str]) -> dict[int, list[int]]:

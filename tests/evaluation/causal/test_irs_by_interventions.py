@@ -133,7 +133,7 @@ def view(name, table, units):
 
 def test_score_of_the_evaluation_with_its_page(tmp_path, monkeypatch):
     monkeypatch.setattr("candlelight.evaluation.causal.measure_codes.MOST_RESAMPLES", 5)
-    monkeypatch.setattr("candlelight.evaluation.causal.unit_pairs.MOST_RESAMPLES", 5)
+    monkeypatch.setattr("candlelight.evaluation.causal.score_codes.MOST_RESAMPLES", 5)
     factual, changed, samples, differs = confounded()
     data = CounterfactualData(view("a", factual, range(60)), view("b", changed, samples.tolist()))
     codes = torch.cat(both("mixed", factual, changed))
