@@ -56,6 +56,7 @@ CATALOGUE = {
         "counterfactuals",
     ),
     "effects": Entry(f"{_CAUSAL}.score_effects:EFFECTS", causal.EffectsOptions, "effects"),
+    "axioms": Entry(f"{_CAUSAL}.score_axioms:AXIOMS", causal.AxiomsOptions, "axioms"),
     "coverage": Entry(f"{_COVERAGE}.score_coverage:COVERAGE", coverage.CoverageOptions, "waiou"),
     "causal-check": Entry(
         f"{_COVERAGE}.score_causal_check:CAUSAL_CHECK", coverage.CausalCheckOptions, "causal_check"

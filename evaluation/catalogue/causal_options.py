@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from candlelight.evaluation.catalogue.record import At, Files, Help, Models
+from candlelight.evaluation.catalogue.record import MODELS, At, Files, Help, Models
 from candlelight.evaluation.catalogue.training_options import (
     CausalModel,
     CodeCount,
@@ -39,6 +39,7 @@ CodeMetricName = Literal[
     "dci_es",
     "dci_fast",
     "dci",
+    "blocks",
     "all",
 ]
 Baseline = Literal["farthest", "mean", "zero"]
@@ -59,6 +60,22 @@ _Sizes = Annotated[
     ),
 ]
 _Metrics = tuple[CodeMetricName, ...]
+_Classifiers = Annotated[
+    tuple[Path, ...],
+    Help(
+        "Weights of a classifier of one factor; repeatable.  [default: a network trained here]",
+        "FILE",
+        "classifier",
+    ),
+]
+_Counterfactuals = Annotated[
+    str | None,
+    Help(
+        "Images among which counterfactuals of DATA are found, or their table of factors: a set of DATA, a "
+        "path, or PATH:SET.  [default: DATA, before --selection; for irs_do none]",
+        "SOURCE",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +114,8 @@ class CodesOptions(FactorDataOptions):
     candlelight evaluate codes demo/frames --set candle --factor color --factor lights --codes codes.npz
     candlelight evaluate codes frames --set candle --selection candle-color:0.9 --model vae.pt --metric irs
     candlelight evaluate codes factors.csv --codes vae#0=a.npz --codes vae#1=b.npz
+    candlelight evaluate codes toys --model vae.pt --metric blocks --block color=0,1 --block object_type=2
+    candlelight evaluate codes toys --model vae.pt --metric irs --counterfactuals what-if:toys_counterfactual
     """
 
     files: ClassVar[Files] = CODES_FILES
@@ -107,10 +126,21 @@ class CodesOptions(FactorDataOptions):
         _Metrics,
         Help(
             "Metric; repeatable. `dci`, scikit-learn's gradient boosting of at most 10 codes, takes minutes. "
-            "Explicitness, infomec, dci_es and the classes of sap fit on the CPU.  [default: all but dci]",
+            "Explicitness, infomec, dci_es, blocks and the classes of sap fit on the CPU.  [default: all but "
+            "dci and blocks]",
             flag="metric",
         ),
     ] = ()
+    blocks: Annotated[
+        tuple[str, ...],
+        Help(
+            "Of the metric blocks, the codes that are meant for a factor, such as color=0,1,2; repeatable. "
+            "Other codes belong to no factor.  [default: found for each model on the images to fit on]",
+            "FACTOR=CODE,...",
+            "block",
+        ),
+    ] = ()
+    counterfactuals: _Counterfactuals = None
     controls: Annotated[
         bool,
         Help("Leave out random codes, the factors themselves, and codes of a network that is trained here."),
@@ -173,14 +203,7 @@ class GenerativenessOptions(FactorDataOptions):
     """
 
     baseline: Annotated[Baseline, Help("Value that interventions give to codes.")] = "farthest"
-    classifiers: Annotated[
-        tuple[Path, ...],
-        Help(
-            "Weights of a classifier of one factor; repeatable.  [default: a network trained here]",
-            "FILE",
-            "classifier",
-        ),
-    ] = ()
+    classifiers: _Classifiers = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,14 +219,34 @@ class CounterfactualsOptions(FactorDataOptions):
     candlelight evaluate counterfactuals toys --model beta.pt --counterfactuals what-if:toys_counterfactual
     """
 
-    counterfactuals: Annotated[
-        str | None,
-        Help(
-            "Images among which rendered counterfactuals are found: a set of DATA, a path, or PATH:SET.",
-            "SOURCE",
-            default="DATA, before --selection",
-        ),
-    ] = None
+    counterfactuals: _Counterfactuals = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxiomsOptions(FactorDataOptions):
+    """Measure models of counterfactual images by effectiveness, composition and reversibility.
+
+    The axioms of Monteiro et al. 2023: does a classifier see the new class of a factor and the old ones of
+    others, does an intervention that changes nothing leave the image as it is, and does the way back lead to
+    it? A model takes images [batch, 3, height, width], their factors [batch, factors] and the new ones, as
+    numbers of classes from 0, and returns images; of a model with a method `decode` one code takes its value
+    for another image. The rendered counterfactual, the image given back, the mean image and the nearest other
+    frame are the controls.
+
+    \b
+    candlelight evaluate axioms candle --model mine.py:counterfactual --model beta.pt --report axioms.html
+    candlelight evaluate axioms toys --model beta.pt --counterfactuals what-if:toys_counterfactual --cycles 3
+    """
+
+    models: ClassVar[Models] = Models(
+        "model",
+        "Model of counterfactual images, file.py:callable or package.module:callable, or weights of an "
+        "autoencoder; repeatable.",
+        MODELS.opens,
+    )
+    counterfactuals: _Counterfactuals = None
+    classifiers: _Classifiers = ()
+    cycles: Annotated[int, At(least=1), Help("Cycles of the repeated composition and reversibility.")] = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,13 +317,9 @@ class CausalTableOptions:
     ] = ()
     metrics: Annotated[
         _Metrics,
-        Help("Metric beside irs and unconfoundedness; repeatable.  [default: all but dci]", flag="metric"),
-    ] = ()
-    counterfactuals: Annotated[
-        str | None,
         Help(
-            "Images among which rendered counterfactuals are found: a set of DATA, a path, or PATH:SET.",
-            "SOURCE",
-            default="all of DATA",
+            "Metric beside irs and unconfoundedness; repeatable.  [default: all but dci and blocks]",
+            flag="metric",
         ),
-    ] = None
+    ] = ()
+    counterfactuals: _Counterfactuals = None

@@ -4,6 +4,9 @@ from candlelight.loaders.errors import require_module
 
 require_module("torch")
 
+from candlelight.evaluation.causal.block_scores import block_matrices as block_matrices
+from candlelight.evaluation.causal.block_scores import diagonal_scores as diagonal_scores
+from candlelight.evaluation.causal.block_scores import find_blocks as find_blocks
 from candlelight.evaluation.causal.code_inputs import BinRule as BinRule
 from candlelight.evaluation.causal.code_inputs import discretise as discretise
 from candlelight.evaluation.causal.control_codes import PLANTED_CODES as PLANTED_CODES
@@ -25,6 +28,7 @@ from candlelight.evaluation.causal.effects import composition as composition
 from candlelight.evaluation.causal.effects import effectiveness as effectiveness
 from candlelight.evaluation.causal.effects import ice as ice
 from candlelight.evaluation.causal.effects import reversibility as reversibility
+from candlelight.evaluation.causal.factor_data import CounterfactualData as CounterfactualData
 from candlelight.evaluation.causal.factor_data import factors_of_columns as factors_of_columns
 from candlelight.evaluation.causal.factor_data import read_factors as read_factors
 from candlelight.evaluation.causal.factor_table import FactorTable as FactorTable
@@ -64,6 +68,7 @@ from candlelight.evaluation.causal.information_scores import (
 from candlelight.evaluation.causal.information_scores import modularity as modularity
 from candlelight.evaluation.causal.irs import IRS as IRS
 from candlelight.evaluation.causal.irs import irs as irs
+from candlelight.evaluation.causal.irs import irs_by_interventions as irs_by_interventions
 from candlelight.evaluation.causal.irs import select_codes as select_codes
 from candlelight.evaluation.causal.irs import unconfoundedness as unconfoundedness
 from candlelight.evaluation.causal.measure_codes import CODE_METRICS as CODE_METRICS

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial, reduce
 from itertools import compress
 from typing import Any
 
@@ -34,9 +35,11 @@ from candlelight.evaluation.report.blocks import (
     with_interval,
 )
 from candlelight.evaluation.report.drawing import drawing, to_svg
+from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.tiles import (
     encoded_pixels,
     evenly_spaced_rows,
+    join_horizontally,
     scale_for_page,
     values_text,
 )
@@ -98,7 +101,10 @@ _MATRICES = {
     "information": ("MIG", "information of the code about the factor, in shares of the factor's entropy"),
     "dci_fast": ("DCI (fast)", "importance of the code for predicting the factor"),
     "dci": ("DCI", "importance of the code for predicting the factor"),
+    "blocks": ("Blocks", "share of the halves in which the code belongs to the block of the factor"),
+    "irs_do": ("IRS by interventions", "1 means that the code keeps its value if the factor does"),
 }
+_OF_BLOCKS = "blocks("  # begins the names of matrices [blocks, factors]
 # By name in the details: the columns of decoded against rendered counterfactuals.
 _RENDERED = {
     "rendered_counterfactual(1)": "score",
@@ -120,6 +126,7 @@ def _codes_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
         if not result.details["codes"]
     ]
     plots = [_plot(result) for result in single if result.details["codes"]]
+    plots += [_plot_blocks(result) for result in single if "blocks" in result.details["matrices"]]
     blocks = (
         *score_blocks(results, blind),
         *plots,
@@ -192,14 +199,29 @@ def _plot(result: StatisticResult) -> PlotBlock:
     caption = f"{model_name(result)}: codes (columns) and factors (rows). {meanings}."
     caption += " An asterisk marks the largest value of each code." * (codes <= _LEGIBLE)
     alt = f"Heat maps of {codes} codes by {len(result.about.settings['factors'])} factors."
-    return PlotBlock(_draw(result, shown), alt, caption)
+    return PlotBlock(_draw(result, shown, list(map(str, result.details["codes"])), "code"), alt, caption)
+
+
+def _plot_blocks(result: StatisticResult) -> PlotBlock:
+    """Draw the matrices [factors, blocks], of which the diagonal should be 1 and all else 0."""
+    factors = result.about.settings["factors"]
+    found = result.details["matrices"]
+    shown = {name: np.array(found[name], dtype=float).T for name in found if name.startswith(_OF_BLOCKS)}
+    caption = (
+        f"{model_name(result)}: blocks of codes (columns) and factors (rows), on held-out images. Exact "
+    )
+    caption += "blocks of independent factors have 1 on the diagonal and 0 elsewhere."
+    alt = f"Heat maps of {len(factors)} blocks by {len(factors)} factors."
+    return PlotBlock(_draw(result, shown, factors, "block"), alt, caption)
 
 
 def _matrices(result: StatisticResult) -> dict[str, ndarray]:
     """Return the matrices [factors, codes] of the codes that vary, by name."""
     codes = result.details["codes"]
     found = {
-        name: np.array(matrix, dtype=float)[codes].T for name, matrix in result.details["matrices"].items()
+        name: np.array(matrix, dtype=float)[codes].T
+        for name, matrix in result.details["matrices"].items()
+        if not name.startswith(_OF_BLOCKS)
     }
     return {"matrix": np.array(result.details["matrix"], dtype=float).T, **found}
 
@@ -258,7 +280,7 @@ def _matrix(result: StatisticResult) -> TableBlock:
     return TableBlock(caption, ("code", *factors, "largest for"), tuple(rows), folded=True)
 
 
-def _draw(result: StatisticResult, shown: dict[str, ndarray]) -> str:
+def _draw(result: StatisticResult, shown: dict[str, ndarray], columns: Sequence[str], what: str) -> str:
     factors = result.about.settings["factors"]
     with drawing((1.2 + 0.3 * len(factors)) * len(shown)) as figure:
         for axes, (name, matrix) in zip(
@@ -267,17 +289,17 @@ def _draw(result: StatisticResult, shown: dict[str, ndarray]) -> str:
             low = min(0.0, float(np.nanmin(matrix)))
             image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
             axes.set_yticks(range(len(factors)), factors)
-            axes.set(xticks=[], title=_MATRICES[name][0])
+            axes.set(xticks=[], title=_MATRICES.get(name, (name,))[0])
             if matrix.shape[1] <= _LEGIBLE:
-                _label(axes, matrix, low, result.details["codes"])
+                _label(axes, matrix, low, columns)
             figure.colorbar(image, ax=axes, pad=0.02)
-        axes.set_xlabel("code")
+        axes.set_xlabel(what)
         return to_svg(figure, "causal")
 
 
-def _label(axes: Axes, matrix: ndarray, low: float, codes: Sequence[int]) -> None:
-    """Write the values into the cells, and mark the largest of each code."""
-    axes.set_xticks(range(len(codes)), [str(code) for code in codes])
+def _label(axes: Axes, matrix: ndarray, low: float, columns: Sequence[str]) -> None:
+    """Write the values into the cells, and mark the largest of each column."""
+    axes.set_xticks(range(len(columns)), columns)
     largest = np.nan_to_num(matrix, nan=-np.inf).argmax(axis=0)
     for row, column in np.ndindex(*matrix.shape):
         own = "*" if largest[column] == row else ""
@@ -356,6 +378,23 @@ def _change(data: Factors, counterfactuals: Factors, pair: tuple[int, int], fact
     return " → ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in values)
 
 
+def _strips(run: Run[Any], results: Mapping[str, Result]) -> list[Block]:
+    """Show for each model and factor an image, the model's counterfactual and the rendered one."""
+    blocks: list[Block] = []
+    for name, strips in run.kept["strips"].items():
+        joined = {
+            factor: reduce(join_horizontally, (encoded_pixels(one.clamp(0, 1).cpu()) for one in shown))
+            for factor, shown in strips.items()
+        }
+        pictures = [
+            png_picture(scale_for_page(pixels), f"Image and counterfactuals of another {factor}.", factor)
+            for factor, pixels in joined.items()
+        ]
+        caption = f"{name}: from the left: image, counterfactual of the model, rendered counterfactual."
+        blocks.append(PicturesBlock(tuple(pictures), caption))
+    return blocks
+
+
 _TRAVERSED_IMAGES, _STEPS, _CODES = 2, 7, 10
 _RANGE = 64  # images whose codes give the range of each code
 
@@ -427,7 +466,7 @@ CODES_PAGE = Page(
     section=_codes_section,
     reading=_CODES_READING,
     needs=("factors", "codes", "matrix", "parents", "matrices"),
-    pictures=lambda run, results: _shown_images(run.data),
+    pictures=lambda run, results: _shown_images(getattr(run.data, "images", run.data)),
     lines=score_grid,
 )
 GENERATIVENESS_PAGE = Page(
@@ -478,4 +517,20 @@ EFFECTS_PAGE = Page(
     ),
     needs=("estimates", "truth"),
     lines=score_grid,
+)
+AXIOMS_PAGE = Page(
+    section=partial(plain_section, "axioms", "Axioms of counterfactual images"),
+    reading=(
+        TextBlock(
+            "Effectiveness is the share of counterfactual images in which a classifier sees the new class; "
+            "composition is the mean difference of pixels after interventions that change nothing, and "
+            "reversibility after interventions there and back (Monteiro et al. 2023)."
+        ),
+        TextBlock(
+            "a model that does nothing has no errors and no effectiveness; the effectiveness of the rendered "
+            "counterfactual is the accuracy of the classifier.",
+            term="Compare",
+        ),
+    ),
+    pictures=_strips,
 )

@@ -430,7 +430,7 @@ def composition(
         >>> composition(darker, torch.ones(1, 3, 2, 2), torch.tensor([[0]]), cycles=2)
         tensor([0.7500])
     """
-    return _cycle_error(counterfactual, images, [(factors, factors)], cycles)
+    return cycle_errors(counterfactual, images, [(factors, factors)], cycles)[:, -1]
 
 
 def reversibility(
@@ -469,20 +469,39 @@ def reversibility(
         tensor([0.0000, 0.2500])
     """
     check_shapes(factors=(factors, "batch factors"), changed=(changed, "batch factors"))
-    return _cycle_error(counterfactual, images, [(factors, changed), (changed, factors)], cycles)
+    return cycle_errors(counterfactual, images, [(factors, changed), (changed, factors)], cycles)[:, -1]
 
 
-def _cycle_error(
+def cycle_errors(
     counterfactual: CounterfactualModel, images: Tensor, cycle: Sequence[tuple[Tensor, Tensor]], cycles: int
-) -> Float[Tensor, " batch"]:
-    """Return the error after cycles of interventions, each from some factors to others."""
+) -> Float[Tensor, "batch cycles"]:
+    """Compute the errors after 1, 2, ... cycles of interventions, each from some factors to others.
+
+    Args:
+        counterfactual: see `composition`.
+        images: see `composition`.
+        cycle: factors before and after each intervention of a cycle.
+        cycles: number of cycles, at least 1.
+
+    Raises:
+        InputError: see `composition`.
+
+    Example:
+        >>> def darker(images, factors, changed):
+        ...     return images / 2
+        >>> factors = torch.tensor([[0]])
+        >>> cycle_errors(darker, torch.ones(1, 3, 2, 2), [(factors, factors)], 2)
+        tensor([[0.5000, 0.7500]])
+    """
     if cycles < 1:
         raise InputError(f"`cycles` must be at least 1, got {cycles}")
     shape = (images, "batch channels height width")
     check_shapes(images=shape, factors=(cycle[0][0], "batch factors"))
-    found = images
+    found, errors = images, []
     with evaluation_mode(counterfactual), torch.no_grad():
-        for before, after in [*cycle] * cycles:
-            found = counterfactual(found, before, after)
-            check_shapes(images=shape, counterfactual=(found, shape[1]))
-    return (found - images).abs().mean((1, 2, 3))
+        for _ in range(cycles):
+            for before, after in cycle:
+                found = counterfactual(found, before, after)
+                check_shapes(images=shape, counterfactual=(found, shape[1]))
+            errors.append((found - images).abs().mean((1, 2, 3)))
+    return torch.stack(errors, dim=1)

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.views import DataIdentity, Factors, open_data
+from candlelight.evaluation.views import DataIdentity, Factors, open_data, open_secondary
 from candlelight.evaluation.views.image_tensors import ResizedImages
 from candlelight.evaluation.views.named_rows import Request, choose_rows
 from candlelight.evaluation.views.open_data import is_view
@@ -181,6 +181,34 @@ def open_factors(choice: Mapping[str, Any], options: Any, models: object) -> Any
         else:
             view = open_whole({**choice, "rows": rows}, options)
     return view if options.size is None else ResizedFactors(view, options.size)
+
+
+@dataclass(frozen=True)
+class CounterfactualData:
+    """Factual images, and the images among which their counterfactuals are found."""
+
+    images: Factors
+    counterfactuals: Factors
+
+
+def open_with_counterfactuals(choice: Mapping[str, Any], options: Any, models: object) -> CounterfactualData:
+    """Open the images, and those of the counterfactuals: by default all of the data, before a selection."""
+    data = choice["data"]
+    if isinstance(data, CounterfactualData):
+        return data
+    images, text = open_factors(choice, options, models), options.counterfactuals
+    if text and Path(text).suffix.lower() in _READERS and ":" not in text:
+        return CounterfactualData(images, read_factors(text))
+    if text:
+        place = None if is_view(data) else data
+        others = open_secondary("factors", place, text, **factor_options(options))
+    else:
+        others = open_whole(choice, options) if options.selection else images
+        if others is images:
+            return CounterfactualData(images, images)
+    return CounterfactualData(
+        images, others if options.size is None else ResizedFactors(others, options.size)
+    )
 
 
 def open_whole(choice: Mapping[str, Any], options: Any) -> Any:

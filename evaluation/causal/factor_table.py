@@ -1,6 +1,6 @@
 """Factors and codes of all images."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -203,8 +203,12 @@ class Encoded:
     codes: dict[str, Float[Tensor, "images codes"]]
 
 
-def encode_data(run: Run[Any]) -> Encoded:
+def encode_data(run: Run[Any], known: Collection[str] = ()) -> Encoded:
     """Tabulate the factors, and compute the codes of all models.
+
+    Args:
+        run: the call.
+        known: further ids that files of codes may have.
 
     Raises:
         InputError: see `tabulate_factors`; codes are not finite, or differ in number between images.
@@ -213,7 +217,7 @@ def encode_data(run: Run[Any]) -> Encoded:
     if layers := getattr(run.options, "layers", ()):
         run = replace(run, models=models_of_layers(run.models, layers, layer_codes))
     run.kept["models"] = run.models
-    return Encoded(run, table, _compute_codes(run))
+    return Encoded(run, table, compute_codes(run, known))
 
 
 def check_layers(models: Mapping[str, Any], layers: Sequence[str]) -> None:
@@ -273,9 +277,14 @@ def layer_codes(
     return encode
 
 
-def _compute_codes(run: Run[Any]) -> dict[str, Float[Tensor, "images codes"]]:
-    """Compute the codes of all rows, or take them from files, on the device."""
-    data, fingerprint, known = run.data, run.fingerprint, {}
+def compute_codes(run: Run[Any], known: Collection[str] = ()) -> dict[str, Float[Tensor, "images codes"]]:
+    """Compute the codes of all rows, or take them from files, on the device.
+
+    Args:
+        run: the call.
+        known: see `encode_data`.
+    """
+    data, fingerprint, found = run.data, run.fingerprint, {}
     encoders = {name: named for name, named in run.models.items() if not isinstance(named.model, Codes)}
     parts: dict[str, list[Tensor]] = {name: [] for name in encoders}
     keys = {name: model_key(named, run.device, step="codes") for name, named in encoders.items()}
@@ -299,12 +308,14 @@ def _compute_codes(run: Run[Any]) -> dict[str, Float[Tensor, "images codes"]]:
             )
     for name, named in run.models.items():
         rows = (
-            torch.cat(parts[name]) if name in parts else named.model.matched(data.ids, data.known_ids, None)
+            torch.cat(parts[name])
+            if name in parts
+            else named.model.matched(data.ids, {*data.known_ids, *known}, None)
         )
         if failed := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
             raise InputError(f"`{name}`: codes must be finite, got nan or inf for {first_three(failed)}")
-        known[name] = rows.to(run.device)
-    return known
+        found[name] = rows.to(run.device)
+    return found
 
 
 def encode_images(

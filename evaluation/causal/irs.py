@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int, Real
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from candlelight.evaluation.causal.code_inputs import all_finite, equal_width_classes, takes_arrays
-from candlelight.evaluation.views.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
@@ -181,6 +181,80 @@ def _mean_deviation(
         low, high = top[:, :, -1], top[:, :, max(0, size - lower - 2)]
         total += torch.lerp(low, high, position - lower).sum(1)
     return total / sum(classes for _, classes in groups.blocks)
+
+
+@takes_arrays
+def irs_by_interventions(
+    codes: Float[Tensor, "samples codes"],
+    counterfactual_codes: Float[Tensor, "pairs codes"],
+    samples: Int[Tensor, " pairs"],
+    changed: Bool[Tensor, "pairs factors"],
+) -> IRS:
+    """Measure how little each code changes when interventions change other factors of the same unit.
+
+    With the counterfactuals c of a sample n, which share with it all that was drawn,
+
+    ``M_li = 1 - mean_n max_c |z_l(c) - z_l(n)| / max_{n, c} |z_l(c) - z_l(n)|``, over the c that keep factor
+    i and change others, and ``IRS = sum_l w_l max_i M_li / sum_l w_l`` with the denominator of M as w_l.
+
+    Suter et al. 2019, definitions 3 and 4, by true interventions: the largest deviation over what other
+    factors are set to, averaged over the values of factor i, as a share of the largest deviation of all.
+    `irs` conditions on factor i among samples in its place, which is the same for independent factors. If
+    factors are confounded, the others hardly change while factor i is fixed, so that `irs` takes a mixed code
+    for a robust one; interventions do change them. A code that does not change at all is left out.
+
+    Blind to: lost information, and a factor that several codes share, as `irs` is; changes of a factor that
+    no counterfactual makes. A factor that every counterfactual changes has no entries. More counterfactuals
+    of a sample raise the largest deviation, so that the score of noise falls.
+
+    Args:
+        codes: codes of factual samples.
+        counterfactual_codes: codes of counterfactuals, each paired with a sample.
+        samples: row of the sample of each pair in ``codes``.
+        changed: factors whose value differs within the pair, those that follow from the intervention too.
+            Pairs without any difference do not count.
+
+    Returns:
+        Scores in float64; matrix entries are nan for a factor that no pair keeps. ``class_sizes`` has the
+        number of samples that count for each factor. If no code varies, the score is 0 and the matrix has no
+        row.
+
+    Raises:
+        InputError: a dimension is missing or differs, codes are not finite, ``changed`` is not boolean,
+            ``samples`` are no rows of ``codes``, or no pair keeps a factor and changes another.
+
+    Example:
+        >>> codes = torch.tensor([[0.0, 0.0]])  # x, and x + y
+        >>> others = torch.tensor([[1.0, 1.0], [0.0, 1.0]])  # after do(x = 1), and after do(y = 1)
+        >>> changed = torch.tensor([[True, False], [False, True]])
+        >>> irs_by_interventions(codes, others, torch.tensor([0, 0]), changed).matrix
+        tensor([[1., 0.],
+                [0., 0.]], dtype=torch.float64)
+    """
+    pairs = {"counterfactual_codes": (counterfactual_codes, "pairs codes"), "samples": (samples, "pairs")}
+    check_shapes(codes=(codes, "samples codes"), **pairs, changed=(changed, "pairs factors"))
+    check_bool(changed=changed)
+    if not (all_finite(codes) and all_finite(counterfactual_codes)):
+        raise InputError("codes must be finite, got nan or inf; check the encoder")
+    if len(samples) and not 0 <= int(samples.min()) <= int(samples.max()) < len(codes):
+        raise InputError(f"`samples` must be rows of the {len(codes)} codes, got {samples.tolist()[:9]}")
+    kept = ~changed & changed.any(1, keepdim=True)
+    if not bool(kept.any()):
+        raise InputError("expected counterfactuals that keep a factor and change another, got none")
+    moved = (counterfactual_codes.double() - codes[samples].double()).abs() * changed.any(1, keepdim=True)
+    active = moved.amax(0).nonzero().flatten()
+    moved = moved[:, active]
+    weights, columns, sizes = moved.amax(0), [], []
+    for keeps in kept.T:
+        rows, place = torch.unique(samples[keeps], return_inverse=True)
+        largest = moved.new_zeros(len(rows), len(active))
+        largest.scatter_reduce_(0, place[:, None].expand(-1, len(active)), moved[keeps], "amax")
+        columns.append(largest.mean(0))
+        sizes.append((len(rows),))
+    matrix = 1 - torch.stack(columns, dim=1) / weights[:, None]
+    best, parents = matrix.nan_to_num(-torch.inf).max(dim=1)
+    score = (weights * best).sum() / weights.sum() if len(active) else weights.sum()
+    return IRS(score, matrix, weights, parents, active, tuple(sizes))
 
 
 SelectionCompat = Literal["exact", "candle2021"]

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -12,6 +13,12 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.causal.block_scores import (
+    BlockRegression,
+    block_matrices,
+    diagonal_scores,
+    find_blocks,
+)
 from candlelight.evaluation.causal.dci import DCI, dci, dci_es, dci_fast
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.information import entropy, mutual_information_matrix
@@ -57,7 +64,8 @@ def cut_at_bounds(name: str, score: Score) -> Score:
         Score(value=-2.5, low=-4.0, high=1.0)
     """
     # A decoded image may be any number of times farther from the rendered one than the input is.
-    low = -math.inf if name.startswith("rendered_counterfactual") else _LEAST.get(name, 0.0)
+    unbounded = ("rendered_counterfactual", "blocks(")
+    low = -math.inf if name.startswith(unbounded) else _LEAST.get(name, 0.0)
     low = -1.0 if ", signed" in name else low
     high = math.inf if name.endswith(", share") else 1.0
     return score.within(low, high)
@@ -83,7 +91,7 @@ Training = Bool[Tensor, " images"]
 
 @dataclass(frozen=True)
 class CodeScores:
-    """Scores of one encoder by name, and matrices [codes, factors] for plots; nan if undefined."""
+    """Scores of one encoder by name, and matrices [codes or blocks, factors] for plots; nan if undefined."""
 
     scores: dict[str, float]
     matrices: dict[str, Float[Tensor, "codes factors"]] = field(default_factory=dict)
@@ -214,6 +222,32 @@ def _dci(function: Callable[..., DCI], name: str) -> Callable[..., CodeScores]:
     return compute
 
 
+OFF_DIAGONAL = ", off-diagonal"
+
+
+def _blocks(
+    codes: Codes64,
+    table: FactorTable,
+    training: Training,
+    seed: int,
+    blocks: Mapping[int, Sequence[int]] | None = None,
+) -> CodeScores:
+    """Compute `block_matrices` of given blocks, or of those that are found on the rows to fit on."""
+    known = blocks or dict(enumerate(find_blocks(codes[training], table.values[training])))
+    scores, matrices = {}, {"blocks": codes.new_zeros(codes.shape[1], len(table.names))}
+    for factor, members in known.items():
+        matrices["blocks"][list(members), factor] = 1
+    kinds: dict[BlockRegression, Any] = {"linear": slice(None), "mlp": _few_rows(training, seed)}
+    for kind, rows in kinds.items():
+        given = codes[rows], table.values[rows], known, training[rows], kind
+        found = block_matrices(*given, table.unordered, table.turning, seed)
+        for part, matrix in zip(("r2", "spearman"), found, strict=True):
+            name = f"blocks({part}, {kind})"
+            scores[name], scores[f"{name}{OFF_DIAGONAL}"] = diagonal_scores(matrix)
+            matrices[name] = matrix
+    return CodeScores(scores, matrices)
+
+
 CODE_METRICS: Mapping[str, CodeMetric] = {
     "irs": CodeMetric(_irs, "subsamples", ("distinct factors", "large classes")),
     "unconfoundedness": CodeMetric(_unconfoundedness, "groups", ("distinct factors", "large classes")),
@@ -233,10 +267,11 @@ CODE_METRICS: Mapping[str, CodeMetric] = {
     "dci_es": CodeMetric(_dci_es, "splits", ("more rows than codes",)),
     "dci_fast": CodeMetric(_dci(dci_fast, "dci_fast"), "splits", ("independent factors",)),
     "dci": CodeMetric(_dci(dci, "dci"), "splits", ("independent factors",), 1),
+    "blocks": CodeMetric(_blocks, "splits", ("independent factors", "more rows than codes")),
 }
 
 
-DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
+DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name not in ("dci", "blocks"))
 
 
 def metric_names(given: Sequence[str]) -> list[str]:
@@ -260,7 +295,7 @@ class MeasuredCodes:
     Attributes:
         scores: values with their intervals, by name.
         replicates: scores of resampled groups; none for metrics that are fitted on random halves.
-        matrices: [codes, factors], by name; of random halves the mean.
+        matrices: [codes, factors], or [factors, factors] of blocks, by name; of random halves the mean.
         failure: why the metric cannot be computed; empty if it can.
     """
 
@@ -277,6 +312,7 @@ def measure_codes(
     metric: str,
     splits: int = 5,
     seed: int = 0,
+    blocks: Mapping[int, Sequence[int]] | None = None,
 ) -> MeasuredCodes:
     """Compute one metric of `CODE_METRICS` with its intervals.
 
@@ -291,6 +327,7 @@ def measure_codes(
         metric: name of the metric.
         splits: number of random halves.
         seed: seed of all draws.
+        blocks: of the metric "blocks", the codes of factors by column; None finds them.
 
     Returns:
         Scores; without any, and with a reason, if the images are too few or too much alike for the metric.
@@ -303,6 +340,8 @@ def measure_codes(
         {'r2(linear)': 1.0, 'r2(kernel)': 1.0}
     """
     chosen = CODE_METRICS[metric]
+    if blocks is not None:
+        chosen = replace(chosen, compute=partial(_blocks, blocks=blocks))
     if "numbers" in chosen.needs and not table.ordered:
         return MeasuredCodes({}, {}, {}, "the values of all factors have no order")
     try:

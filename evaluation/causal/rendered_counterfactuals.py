@@ -78,8 +78,7 @@ def find_rendered_pairs(
         [(1, 0), (3, 2)]
     """
     check_same_factors(data, counterfactuals)
-    index = FactorIndex.from_table(counterfactuals.factors, np.asarray(counterfactuals.table))
-    positions = _positions(index, data)
+    index, positions = match_values(data, counterfactuals)
     return {name: _draw(index, positions, data, counterfactuals, name, most, seed) for name in names}
 
 
@@ -96,8 +95,17 @@ def check_same_factors(data: Factors, counterfactuals: Factors) -> None:
         )
 
 
-def _positions(index: FactorRows, data: Factors) -> Int[ndarray, "rows factors"]:
-    """Return the class numbers of the data in the index; -1 for a value that it lacks."""
+def match_values(data: Factors, counterfactuals: Factors) -> tuple[FactorRows, Int[ndarray, "rows factors"]]:
+    """Index counterfactuals, and look up the class numbers of the data; -1 for a value that is not there.
+
+    Example:
+        >>> from candlelight.evaluation.causal.factor_data import factors_of_columns
+        >>> shapes = ["cube", "ball"], ["cone", "cube"]
+        >>> views = [factors_of_columns("shapes", {"shape": some}) for some in shapes]
+        >>> match_values(*views)[1].tolist()
+        [[1], [-1]]
+    """
+    index = FactorIndex.from_table(counterfactuals.factors, np.asarray(counterfactuals.table))
     infos = {info.name: (info, column) for info, column in zip(data.factors, data.table.T, strict=True)}
     columns = []
     for classes in index.classes:
@@ -106,7 +114,7 @@ def _positions(index: FactorRows, data: Factors) -> Int[ndarray, "rows factors"]
         found, numbers = np.unique(column, return_inverse=True)
         values = [info.values[int(one)] for one in found] if info.values else found.tolist()
         columns.append(np.array([known.get(value, -1) for value in values])[numbers])
-    return np.stack(columns, axis=1)
+    return index, np.stack(columns, axis=1)
 
 
 def _draw(
@@ -123,7 +131,7 @@ def _draw(
     column, kept = index.column(name), index.columns(index.others([name]))
     classes = index.groups(index.names[j] for j in kept)
     found = np.where((positions[:, kept] >= 0).all(1), classes.find(positions[:, kept].clip(min=0)), -1)
-    rows_of = _rows_of_groups(counterfactuals)
+    rows_of = rows_of_groups(counterfactuals)
     order = draws.permutation(np.flatnonzero(found >= 0))
     known = [row for row in order.tolist() if data.groups[row] in rows_of]
     used: set[str] = set()
@@ -172,12 +180,47 @@ def _donors(
     return donors
 
 
-def _rows_of_groups(view: Factors) -> dict[str, Int[ndarray, " rows"]]:
-    """Return the row numbers of each group."""
+def rows_of_groups(view: Factors) -> dict[str, Int[ndarray, " rows"]]:
+    """Return the row numbers of each group, by its name."""
     rows: defaultdict[str, list[int]] = defaultdict(list)
     for row, group in enumerate(view.groups):
         rows[group].append(row)
     return {group: np.array(some) for group, some in rows.items()}
+
+
+def pair_units(
+    images: Factors, others: Factors, names: Sequence[str]
+) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"], Bool[Tensor, "pairs factors"]]:
+    """Pair each sample with the counterfactuals of its unit, which is its group.
+
+    Args:
+        images: samples.
+        others: counterfactuals.
+        names: factors.
+
+    Returns:
+        Rows of the samples, rows of their counterfactuals, and the factors that differ.
+
+    Raises:
+        InputError: the views have different factors, or no unit is in both.
+    """
+    check_same_factors(images, others)
+    samples = rows_of_groups(images)
+    pairs = [
+        (row, other)
+        for other, group in enumerate(others.groups)
+        for row in samples.get(group, ())
+        if images.ids[row] != others.ids[other]
+    ]
+    if not pairs:
+        raise InputError(
+            f"no unit (group) of `{others.identity.name}` is one of `{images.identity.name}`; give "
+            "counterfactuals of these samples"
+        )
+    index, values = match_values(images, others)
+    rows, places = np.array(pairs).T
+    changed = (values[rows] != index.positions(places))[:, [index.column(name) for name in names]]
+    return torch.from_numpy(rows), torch.from_numpy(places), torch.from_numpy(changed)
 
 
 REGION = 0.1  # share of the largest difference of a pair from which a pixel has changed

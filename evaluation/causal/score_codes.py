@@ -6,18 +6,31 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.causal_options import CODES_FILES, CodesOptions
-from candlelight.evaluation.catalogue.record import Evaluation, Reading
+from candlelight.evaluation.catalogue.record import Evaluation, Reading, split_pairs
 from candlelight.evaluation.causal.code_inputs import standardise
 from candlelight.evaluation.causal.control_codes import SupervisedCodes, supervise
-from candlelight.evaluation.causal.factor_data import open_factors
-from candlelight.evaluation.causal.factor_table import Encoded, FactorTable, check_layers, encode_data
-from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.factor_data import (
+    CounterfactualData,
+    open_factors,
+    open_with_counterfactuals,
+)
+from candlelight.evaluation.causal.factor_table import (
+    Encoded,
+    FactorTable,
+    check_layers,
+    compute_codes,
+    encode_data,
+)
+from candlelight.evaluation.causal.irs import irs, irs_by_interventions
 from candlelight.evaluation.causal.measure_codes import (
     CODE_METRICS,
+    MOST_RESAMPLES,
+    OFF_DIAGONAL,
     MeasuredCodes,
     broken_conditions,
     cut_at_bounds,
@@ -26,11 +39,13 @@ from candlelight.evaluation.causal.measure_codes import (
     pack_measured,
     unpack_measured,
 )
+from candlelight.evaluation.causal.rendered_counterfactuals import pair_units
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.evaluate import Run, on_device
-from candlelight.evaluation.run.intervals import Score, distinct_groups
+from candlelight.evaluation.run.fingerprints import Fingerprint
+from candlelight.evaluation.run.intervals import Score, distinct_groups, resampled_interval
 from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
@@ -43,7 +58,8 @@ SMALL_TABLE = 2**18  # numbers in a table of codes
 def _open(choice: Mapping[str, Any], options: CodesOptions, models: Mapping[str, Any]) -> Any:
     """Open images with factors, or a table of factors, once it is known that the models have the layers."""
     check_layers(models, options.layers)
-    return open_factors(choice, options, models)
+    causal = options.counterfactuals or isinstance(choice["data"], CounterfactualData)
+    return (open_with_counterfactuals if causal else open_factors)(choice, options, models)
 
 
 def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
@@ -53,10 +69,11 @@ def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
     Factors with a single value among the images are left out, because any code is robust to them.
     `docs/causal.md` defines the metrics; `CODE_METRICS` lists their conditions.
 
-    IRS, unconfoundedness, MIG, modularity, minimality, MCC, R2 and T-MEX of more than `SMALL_TABLE` numbers
-    are computed on the device. Support vector machines (SAP of classes), logistic regressions (explicitness,
-    InfoE), ridge regressions (DCI-ES), boosted trees (DCI) and the assignment of MCC are those of libraries
-    for the CPU.
+    IRS, unconfoundedness, MIG, modularity, minimality, MCC, R2, T-MEX and the blocks' least squares of more
+    than `SMALL_TABLE` numbers are computed on the device. Support vector machines (SAP of classes), logistic
+    regressions (explicitness, InfoE), ridge regressions (DCI-ES), boosted trees (DCI), networks (blocks) and
+    the assignment of MCC are those of libraries for the CPU. With counterfactuals of the images, ``irs_do``
+    is computed as well, of random codes too.
 
     Blind to: everything that the metrics are blind to, and the selection of the images. On confounded images
     the scores describe the confounded joint distribution.
@@ -76,12 +93,17 @@ def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
         raise InputError(f"a control is named `{taken[0]}`; give the encoder another name, or no controls")
     given = metric_names(run.options.metrics)
     names = ("irs", *(name for name in CODE_METRICS if name in given and name != "irs"))
-    encoded = encode_data(run)
+    data, robust = run.data, dict[str, MeasuredCodes]()
+    if isinstance(data, CounterfactualData):
+        encoded = encode_data(replace(run, data=data.images), data.counterfactuals.known_ids)
+        robust = _score_interventions(encoded, data)
+    else:
+        encoded = encode_data(run)
     notes = [_class_sizes_note(encoded.table)]
     if controls:
         encoded = _with_controls(encoded, supervise(encoded, notes))
     notes += broken_conditions(encoded.table, max(rows.shape[1] for rows in encoded.codes.values()), names)
-    return with_pooled([_score(encoded, name, names, notes) for name in encoded.codes])
+    return with_pooled([_score(encoded, name, names, notes, robust.get(name)) for name in encoded.codes])
 
 
 def with_pooled(
@@ -109,16 +131,27 @@ def _with_controls(encoded: Encoded, supervised: SupervisedCodes | None) -> Enco
     return replace(encoded, run=replace(run, models=run.models | models), codes=encoded.codes | added)
 
 
-def _score(encoded: Encoded, name: str, metrics: Sequence[str], notes: Sequence[str]) -> StatisticResult:
-    """Compute all scores of one encoder."""
+def _score(
+    encoded: Encoded,
+    name: str,
+    metrics: Sequence[str],
+    notes: Sequence[str],
+    robust: MeasuredCodes | None,
+) -> StatisticResult:
+    """Compute all scores of one encoder; those of interventions are given."""
     run, codes = encoded.run, encoded.codes[name]
     device = run.device if codes.numel() > SMALL_TABLE else "cpu"
     table, codes = on_device(encoded.table, device), codes.to(device)
     measured = _measure(run, name, codes, table, metrics)
+    measured |= {} if robust is None else {"irs_do": robust}
     failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
     scores = {label: score for one in measured.values() for label, score in one.scores.items()}
+    about = run.provenance(name, factors=list(table.names), metrics=list(metrics))
+    if "blocks" in metrics:
+        lower = {label: label.endswith(OFF_DIAGONAL) for label in scores}
+        about = replace(about, better={label: "lower" if low else "higher" for label, low in lower.items()})
     return StatisticResult(
-        run.provenance(name, factors=list(table.names), metrics=list(metrics)),
+        about,
         {label: cut_at_bounds(label, score) for label, score in scores.items()},
         {label: drawn for one in measured.values() for label, drawn in one.replicates.items()},
         distinct_groups(run.data.groups),
@@ -144,16 +177,78 @@ def _measure(
         "device": run.device,
         "version": run.evaluation.version,
     }
+    blocks = {} if name in CODE_CONTROLS else given_blocks(run.options.blocks, table.names)
     for metric in progress_bar(metrics, desc=name, unit="metric"):
         if metric == "dci" and codes.shape[1] > DCI_CODES:
             found[metric] = MeasuredCodes({}, {}, {}, f"{codes.shape[1]} codes, more than {DCI_CODES}")
             continue
 
-        def compute(metric: str = metric) -> dict[str, Tensor]:
-            splits, seed = run.options.splits, run.options.seed
-            return pack_measured(measure_codes(codes, table, run.data.groups, metric, splits, seed))
+        own = {"blocks": blocks} if metric == "blocks" and blocks else {}
 
-        found[metric] = unpack_measured(run.steps.get_or_compute({**key, "metric": metric}, compute))
+        def compute(metric: str = metric, own: Mapping[str, Any] = own) -> dict[str, Tensor]:
+            splits, seed = run.options.splits, run.options.seed
+            return pack_measured(measure_codes(codes, table, run.data.groups, metric, splits, seed, **own))
+
+        found[metric] = unpack_measured(run.steps.get_or_compute({**key, "metric": metric, **own}, compute))
+    return found
+
+
+def _score_interventions(encoded: Encoded, data: CounterfactualData) -> dict[str, MeasuredCodes]:
+    """Compute `irs_by_interventions` of encoders and of random codes: ``irs_do``, with intervals over groups.
+
+    Raises:
+        InputError: see `pair_units`.
+    """
+    run, seed, names = encoded.run, encoded.run.options.seed, encoded.table.names
+    rows, places, changed = (
+        part.to(run.device) for part in pair_units(data.images, data.counterfactuals, names)
+    )
+    others = replace(run, data=data.counterfactuals, fingerprint=Fingerprint())
+    moved = compute_codes(others, data.images.known_ids)
+    both = {name: (encoded.codes[name], moved[name]) for name in moved}
+    draws = torch.Generator().manual_seed(seed)
+    own, other = (torch.randn(codes.shape, generator=draws).to(codes) for codes in next(iter(both.values())))
+    both[CODE_CONTROLS[0]] = own, other
+    groups = [data.images.groups[row] for row in rows.tolist()]
+    given = {name: (own, other[places], rows, changed) for name, (own, other) in both.items()}
+    return {name: _of_interventions(some, groups, seed) for name, some in given.items()}
+
+
+def _of_interventions(given: tuple[Tensor, ...], groups: list[str], seed: int) -> MeasuredCodes:
+    """Compute the score of pairs, its interval, and the matrix with a row for each code."""
+
+    def statistic(some: Int[ndarray, " pairs"]) -> Mapping[str, float]:
+        chosen = torch.from_numpy(some).to(given[0].device)
+        return {"irs_do": float(irs_by_interventions(given[0], *(part[chosen] for part in given[1:])).score)}
+
+    try:
+        found = irs_by_interventions(*given)
+        scores, replicates = resampled_interval(statistic, groups, seed, MOST_RESAMPLES, repeats=False)
+    except InputError as error:
+        return MeasuredCodes({}, {}, {}, str(error))
+    matrix: Float[Tensor, "codes factors"] = torch.full(
+        [given[0].shape[1], found.matrix.shape[1]], torch.nan, dtype=torch.float64
+    )
+    matrix[found.codes.cpu()] = found.matrix.cpu()
+    return MeasuredCodes(scores, replicates, {"irs_do": matrix.tolist()})
+
+
+def given_blocks(pairs: Sequence[str], names: Sequence[str]) -> dict[int, list[int]]:
+    """Read FACTOR=CODE,... as codes of the columns of factors.
+
+    Raises:
+        InputError: a factor is unknown or given twice, or codes are no numbers.
+
+    Example:
+        >>> given_blocks(["size=0,2"], ["shape", "size"])
+        {1: [0, 2]}
+    """
+    found = {}
+    for name, text in split_pairs(pairs, argument("block")).items():
+        if name not in names or not all(part.isdecimal() for part in text.split(",")):
+            wanted = f"a factor ({', '.join(names)}) and numbers of codes, such as {names[0]}=0,1"
+            raise InputError(f"{argument('block')}: expected {wanted}, got {name}={text}")
+        found[names.index(name)] = [*map(int, text.split(","))]
     return found
 
 

@@ -1,7 +1,7 @@
 """The evaluation of decoders by rendered counterfactuals."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.causal_options import CounterfactualsOptions
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
-from candlelight.evaluation.causal.factor_data import ResizedFactors, factor_options, open_factors, open_whole
+from candlelight.evaluation.causal.factor_data import open_with_counterfactuals
 from candlelight.evaluation.causal.factor_table import Encoded, encode_data, encode_images, shrink_for_heads
 from candlelight.evaluation.causal.generativeness import Decoder, resize_decoded
 from candlelight.evaluation.causal.irs import irs, select_codes
@@ -32,10 +32,9 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score, mean_interval, resampled_interval
 from candlelight.evaluation.run.result import Result
-from candlelight.evaluation.views import Factors, open_secondary
+from candlelight.evaluation.views import Factors
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.evaluation.views.named_streams import named_stream
-from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
 
 LEAST_GAIN = 0.01  # share of the error by which an image must come nearer when all codes change
@@ -68,32 +67,6 @@ class ScoredFactor(NamedTuple):
     pairs: RenderedPairs
     codes: dict[int, Int[Tensor, " selected"]]
     errors: Float[Tensor, "pairs columns 2"]
-
-
-@dataclass(frozen=True)
-class CounterfactualData:
-    """Factual images, and the images among which their rendered counterfactuals are found."""
-
-    images: Factors
-    counterfactuals: Factors
-
-
-def _open(choice: Mapping[str, Any], options: CounterfactualsOptions, models: object) -> CounterfactualData:
-    """Open the images, and those of the counterfactuals: by default all of the data, before a selection."""
-    data = choice["data"]
-    if isinstance(data, CounterfactualData):
-        return data
-    images = open_factors(choice, options, models)
-    if options.counterfactuals:
-        place = None if is_view(data) else data
-        others = open_secondary("factors", place, options.counterfactuals, **factor_options(options))
-    else:
-        others = open_whole(choice, options) if options.selection else images
-        if others is images:
-            return CounterfactualData(images, images)
-    return CounterfactualData(
-        images, others if options.size is None else ResizedFactors(others, options.size)
-    )
 
 
 def _score_counterfactuals(run: Run[CounterfactualsOptions]) -> dict[str, Result]:
@@ -175,7 +148,7 @@ def _scored_factors(
     named, device, seed = run.models[model], run.device, run.options.seed
     found = irs(codes, table.classes.to(device))
     sets = {rho: select_codes(found, rho) for rho in RHO if rho <= len(found.codes)}
-    originals = {name: _read(run.data, pairs.factual, device) for name, pairs in everything.items()}
+    originals = {name: read_small(run.data, pairs.factual, device) for name, pairs in everything.items()}
     mean = torch.stack([images.double().mean(0) for images in originals.values()]).mean(0)
     scored = {}
     for name, images in originals.items():
@@ -186,7 +159,9 @@ def _scored_factors(
         own = codes[torch.from_numpy(pairs.factual).to(device)].to(targets.dtype)
         draws = named_stream(seed, f"random codes {name}").random((len(own), len(found.codes)))
         shuffled = found.codes[torch.from_numpy(draws).argsort(1).to(device)]
-        frames = _read(counterfactuals, _nearest_frames(counterfactuals, pairs.rendered, name, seed), device)
+        frames = read_small(
+            counterfactuals, nearest_frames(counterfactuals, pairs.rendered, name, seed), device
+        )
         shape = "pairs channels height width"
         check_shapes(data=(images, shape), counterfactuals=(rendered, shape))
         region = changed_pixels(images, rendered)
@@ -198,7 +173,9 @@ def _scored_factors(
     return scored
 
 
-def _read(view: Factors, rows: Int[ndarray, " rows"], device: str) -> Float[Tensor, "rows 3 height width"]:
+def read_small(
+    view: Factors, rows: Int[ndarray, " rows"], device: str
+) -> Float[Tensor, "rows 3 height width"]:
     """Read images, small enough to compare."""
     return torch.stack([shrink_for_heads(view[int(row)].to(device)) for row in rows])
 
@@ -215,7 +192,7 @@ def _encode(
     return torch.cat(images), torch.cat(codes)
 
 
-def _nearest_frames(
+def nearest_frames(
     view: Factors, rendered: Int[ndarray, " pairs"], name: str, seed: int
 ) -> Int[ndarray, " pairs"]:
     """Find other frames with the value of a factor that share as many of the other factors as any."""
@@ -367,7 +344,7 @@ RENDERED_COUNTERFACTUALS = Evaluation(
     version=7,
     better="higher",
     options=CounterfactualsOptions,
-    reads=Reading(open=_open, space="srgb"),
+    reads=Reading(open=open_with_counterfactuals, space="srgb"),
     study=_score_counterfactuals,
     page="candlelight.evaluation.causal.causal_report:COUNTERFACTUALS_PAGE",
 )

@@ -92,7 +92,7 @@ def find_decoders(run: Run[Any]) -> dict[str, Decoder]:
 
 
 @dataclass(frozen=True)
-class _Judge:
+class Judge:
     """A classifier of some factors.
 
     ``classify`` gives the logits of ``accuracy``'s factors in their order, ``missing`` tells why others are
@@ -125,7 +125,7 @@ def _score_decoders(run: Run[GenerativenessOptions]) -> dict[str, Result]:
     run, lacking = encoded.run, list[str]()
     rows = np.unique(np.linspace(0, len(run.data) - 1, min(ROWS, len(run.data))).round().astype(int)).tolist()
     images = torch.stack([shrink_for_heads(run.data[row].to(run.device)) for row in rows])
-    judge = _judge(encoded, rows, images, lacking)
+    judge = find_judge(encoded, rows, images, lacking)
 
     def score(name: str) -> Scored:
         if judge is None:
@@ -175,7 +175,7 @@ def _score(
     encoded: Encoded,
     name: str,
     decoder: Decoder,
-    judge: _Judge,
+    judge: Judge,
     rows: Sequence[int],
     images: Float[Tensor, "rows 3 height width"],
 ) -> tuple[dict[str, Score], dict[str, Any]]:
@@ -214,7 +214,7 @@ def _left_out(details: Mapping[str, Any]) -> list[str]:
     return [f"{_NAME} leaves out {', '.join(dict.fromkeys(reasons))}"] if reasons else []
 
 
-def _describe(result: CounterfactualGenerativeness, judge: _Judge, rows: int) -> dict[str, Any]:
+def _describe(result: CounterfactualGenerativeness, judge: Judge, rows: int) -> dict[str, Any]:
     assert result.reconstruction_error is not None
     assert result.chance is not None  # both were asked for
     return {
@@ -231,9 +231,9 @@ def _describe(result: CounterfactualGenerativeness, judge: _Judge, rows: int) ->
     }
 
 
-def _judge(
+def find_judge(
     encoded: Encoded, rows: Sequence[int], images: Float[Tensor, "rows 3 height width"], notes: list[str]
-) -> _Judge | None:
+) -> Judge | None:
     """Open the classifiers, or train a network on the images; a note tells why there is none."""
     if paths := encoded.run.options.classifiers:
         return _open_classifiers(encoded, paths, rows, images)
@@ -241,12 +241,12 @@ def _judge(
     if supervised is None:
         return None
     settings = {"classifiers": "heads trained on half of the images"}
-    return _Judge(supervised.heads, supervised.accuracy, {}, settings)
+    return Judge(supervised.heads, supervised.accuracy, {}, settings)
 
 
 def _open_classifiers(
     encoded: Encoded, paths: Sequence[Path], rows: Sequence[int], images: Float[Tensor, "rows 3 height width"]
-) -> _Judge:
+) -> Judge:
     """Open a classifier of each factor, and measure its accuracy on images that it did not learn from.
 
     Raises:
@@ -274,7 +274,7 @@ def _open_classifiers(
         accuracy[label] = float((torch.cat(hits) == truth).double().mean())
     missing = {name: "no classifier" for name in table.names if name not in parts}
     settings = {"classifiers": {name: file_sha256(path) for name, path in zip(parts, paths, strict=True)}}
-    return _Judge(lambda some: [part(some) for part in parts.values()], accuracy, missing, settings)
+    return Judge(lambda some: [part(some) for part in parts.values()], accuracy, missing, settings)
 
 
 def _class_names(encoded: Encoded, label: str) -> list[str]:

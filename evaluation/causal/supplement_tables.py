@@ -12,10 +12,14 @@ from torch import nn
 
 from candlelight.evaluation.catalogue.causal_options import CausalTableOptions
 from candlelight.evaluation.catalogue.training_options import CausalModel, CausalTraining
-from candlelight.evaluation.causal.factor_data import ResizedFactors, factor_options, select_confounded
+from candlelight.evaluation.causal.factor_data import (
+    CounterfactualData,
+    ResizedFactors,
+    factor_options,
+    select_confounded,
+)
 from candlelight.evaluation.causal.factor_table import tabulate_factors
 from candlelight.evaluation.causal.measure_codes import metric_names
-from candlelight.evaluation.causal.score_counterfactuals import CounterfactualData
 from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.fingerprints import Fingerprint

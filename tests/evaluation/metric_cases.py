@@ -12,6 +12,7 @@ from candlelight.evaluation.causal import (
     Correlation,
     Regression,
     ace,
+    block_matrices,
     block_r2,
     cdm,
     composition,
@@ -23,9 +24,11 @@ from candlelight.evaluation.causal import (
     effectiveness,
     entropy,
     explicitness,
+    find_blocks,
     ice,
     infomec,
     irs,
+    irs_by_interventions,
     mcc,
     mig,
     minimality_and_sufficiency,
@@ -385,6 +388,13 @@ BY_SAMPLE: Cases = {
         lambda codes, factors, odd: [block_r2(codes, factors, kind, odd) for kind in get_args(Regression)],
         (CODES[:, :2].double(), MIXED.double(), ODD),
     ),
+    "block_matrices": (
+        lambda codes, factors, odd: block_matrices(
+            codes, factors, [[0, 2], [1], []], odd, "linear", [1], [2]
+        ),
+        (CODES[:, :3].double(), MIXED.double(), ODD),
+    ),
+    "find_blocks": (lambda *given: torch.tensor([*map(len, find_blocks(*given))]), (CODES[:, :4], FACTORS)),
     "dci_es": (
         lambda *given: dci_es(*given, categorical=[0]),
         (CODES[:, :4].double(), FACTORS.double(), ODD),
@@ -421,6 +431,14 @@ CASES: Cases = {
     "explainers": (_explainers, (drawn(4, 3, 12, 11), torch.arange(4) % 3)),
     "dci": (dci, (CODES[:, :3], FACTORS[:, :2], *torch.arange(60).split([40, 20]))),
     "dci_fast": (dci_fast, (CODES[:, :3], FACTORS[:, :2], *torch.arange(60).split([40, 20]))),
+    "block_matrices by networks": (
+        lambda *given: block_matrices(*given, [[0, 2], [1]], regression="mlp"),
+        (CODES[:, :3].double(), MIXED.double()),
+    ),
+    "irs_by_interventions": (
+        irs_by_interventions,
+        (drawn(9, 4), drawn(40, 4, seed=1), torch.arange(40) % 9, drawn(40, 3, seed=2) > 0.6),
+    ),
     "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),
     "unconfoundedness, candle2021": (
         lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],

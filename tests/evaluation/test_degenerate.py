@@ -14,9 +14,10 @@ import pytest
 import torch
 from torch import Tensor, inf, nan, nn
 
+from candlelight.evaluation.causal import cpdag, graph_scores
+from candlelight.evaluation.causal.block_scores import block_matrices
 from candlelight.evaluation.causal.dci import dci, dci_es, dci_fast
 from candlelight.evaluation.causal.effects import ace, cdm, composition, effectiveness, ice, reversibility
-from candlelight.evaluation.causal import cpdag, graph_scores
 from candlelight.evaluation.causal.generativeness import baseline_codes, counterfactual_generativeness
 from candlelight.evaluation.causal.information_scores import (
     infomec,
@@ -24,7 +25,7 @@ from candlelight.evaluation.causal.information_scores import (
     minimality_and_sufficiency,
     modularity,
 )
-from candlelight.evaluation.causal.irs import irs, select_codes, unconfoundedness
+from candlelight.evaluation.causal.irs import irs, irs_by_interventions, select_codes, unconfoundedness
 from candlelight.evaluation.causal.prediction_scores import block_r2, explicitness, mcc, sap, t_mex
 from candlelight.evaluation.concepts.activations import output_gradient, pixel_loss
 from candlelight.evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
@@ -525,6 +526,25 @@ METRICS = {
     "explicitness": _of_codes(explicitness),
     "mcc": _of_codes(mcc, None),
     "block_r2": _of_codes(block_r2, None),
+    "block_matrices, R2": _of_codes(block_matrices, None, blocks=[[0], [1]])._replace(
+        show=lambda result: result[0]
+    ),
+    "irs_by_interventions": Metric(
+        irs_by_interventions,
+        {
+            **{
+                "codes": _values(1, 1),
+                "counterfactual_codes": -_values(2, 1),
+                "samples": torch.zeros(2).long(),
+            },
+            "changed": torch.tensor([[True, False], [False, True]]),
+        },
+        {
+            "changed: nothing": {"changed": torch.zeros(2, 2, dtype=torch.bool)},
+            "samples: another row": {"samples": torch.ones(2).long()},
+        },
+        lambda result: result.score,
+    ),
     "infomec": _of_codes(infomec, part="modularity"),
     "minimality_and_sufficiency": _of_codes(minimality_and_sufficiency, part="sufficiency"),
     "t_mex, number of rejections": _of_codes(t_mex, None, graph=torch.eye(2, dtype=torch.bool))._replace(

@@ -296,15 +296,15 @@ def told(images: Tensor) -> list[Tensor]:
     return [torch.stack([1 - share, share], dim=1).log() for share in shares]
 
 
-@pytest.mark.parametrize("name", ["codes", "generativeness", "counterfactuals"])
+@pytest.mark.parametrize("name", ["codes", "generativeness", "counterfactuals", "axioms"])
 def test_codes_stay_on_the_device(check_device, memory_view, monkeypatch, name) -> None:
-    classes = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(5, 1)
+    classes = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(6, 1)
     images = torch.stack([drawn(row, 3, HEIGHT, WIDTH) for row in range(len(classes))]) / 9
     images[:, :2] += 0.2 + 0.5 * classes[:, :, None, None]
     infos = tuple(FactorInfo(name=one, kind="categorical", values=(1, 2)) for one in ("red", "green"))
     view = memory_view(list(images), factors=infos, table=classes.double().numpy())
     # A network, as a control, cannot be moved to this device.
-    options = {"controls": False, "splits": 2} if name == "codes" else {}
+    options = {"controls": False, "splits": 2, "metrics": ["all"]} if name == "codes" else {}
     heads = SimpleNamespace(heads=told, accuracy={"red": 1.0, "green": 1.0})
     generativeness = import_module("candlelight.evaluation.causal.score_generativeness")
     monkeypatch.setattr(generativeness, "supervise", lambda encoded, notes: heads)

@@ -36,12 +36,13 @@ COMMANDS = {
     "tcav": "photographs --model tcav.py:Red --target logit:0 --layer means --concept red=red "
     "--negatives negatives --runs 3",
     "codes": f"noise --set candle {CODES} --model vae.pt --metric irs --metric mig --metric sap "
-    "--metric unconfoundedness --splits 2",
+    "--metric unconfoundedness --metric blocks --splits 2",
     "graph": f"noise --set candle --factor scene --factor color --truth graph.json {CODES} --discover pc "
     "--discover ges --resamples 3",
     "generativeness": "noise --set candle --model vae.pt",
     "counterfactuals": "noise --set candle --model vae.pt",
     "effects": "rooms --set observed --treatment lamp --values dim,bright --outcome luminance --replicates 3",
+    "axioms": "noise --set candle --model vae.pt --cycles 2",
     "coverage": "noise --set tabletop_test --model heatmaps=own.py:Heatmaps",
     "transforms": "ramps --metric rmse --metric ssim --preset rmse=RMSE",
     "moved-frames": "turned --metric rmse --transform rotation",
