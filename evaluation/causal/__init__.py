@@ -92,7 +92,6 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
     rendered_counterfactuals as rendered_counterfactuals,
 )
 from candlelight.evaluation.causal.score_codes import CODE_CONTROLS as CODE_CONTROLS
-from candlelight.evaluation.causal.score_counterfactuals import CounterfactualData as CounterfactualData
 from candlelight.evaluation.causal.score_effects import score_estimates as score_estimates
 from candlelight.evaluation.causal.score_graphs import GRAPH_CONTROLS as GRAPH_CONTROLS
 from candlelight.evaluation.causal.score_graphs import open_graph as open_graph
