@@ -36,7 +36,7 @@ def test_the_picture_of_the_day_renders_in_small(draw_docs, tmp_path):
     small = replace(
         grid,
         tile=[side // 4 for side in grid.tile],
-        limit=None if grid.shown else 1,
+        limit=1 if grid.limit or not grid.shown else None,
         overrides=[*grid.overrides, "render.samples=1"],
         shown=grid.shown[:1],
     )
