@@ -30,7 +30,12 @@ _LAYOUTS = {
     help="Layout to write.",
 )
 @click.option("--out", type=Folder(), required=True, help="Folder to write or continue.")
-@click.option("--set", "set_name", metavar="NAME", help="Image set; may be left out if only one fits.")
+@click.option(
+    "--set",
+    "set_name",
+    metavar="NAME",
+    help="Image set.  [default: all that fit; for candle and mit the only one]",
+)
 @click.option(
     "--layout",
     type=click.Choice(["flat", "nested"]),

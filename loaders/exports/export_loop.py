@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from candlelight.loaders.schema import SetInfo
 _log = logging.getLogger("candlelight")
 # Hidden, so that readers of the published layout, which list *.json, do not see it.
 _MARKER = ".candlelight-export"
+_WRITERS = 8  # threads
 
 ExportFiles = Mapping[str, bytes | Callable[[Path], object]]
 
@@ -34,8 +36,8 @@ class ExportUnit:
 
     Attributes:
         last: name of the file that is written last, below the export's folder; it tells complete units.
-        make: makes the files by name, in the order of writing: the bytes of each, or a function that writes
-            it at the path that it is given.
+        make: makes the files by name, ``last`` at the end: the bytes of each, or a function that writes it at
+            the path that it is given. All but the last are written at the same time.
         samples: number of samples in the files; 0 for a file about samples of other units.
     """
 
@@ -161,13 +163,19 @@ def write_export(
 
 
 def _write_files(out: Path, files: ExportFiles) -> None:
-    for name, content in files.items():
+    def write(name: str) -> None:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
+        content = files[name]
         with replacing(out / name) as partial:
             if isinstance(content, bytes):
                 partial.write_bytes(content)
             else:
                 content(partial)
+
+    *others, last = files
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        list(pool.map(write, others))  # syncing to disk takes most of the time
+    write(last)
 
 
 def _open_folder(out: Path, settings: dict[str, str]) -> BinaryIO:
