@@ -56,7 +56,7 @@ def caption(metadata: Metadata, set_info: SetInfo) -> str:
     """
     if set_info.caption:
         return _fill(set_info.caption, metadata, set_info)
-    visible = _visible(metadata.objects)
+    visible = _visible(metadata)
     text = _list_objects(visible) or _words(metadata.set)
     labels = {name for one in visible for name in (one.type, one.material)} - {*_MARKS}
     if metadata.environment is not None:
@@ -179,7 +179,7 @@ def _fill(template: str, metadata: Metadata, set_info: SetInfo) -> str:
         if name is None:
             continue
         if name == OBJECTS:
-            value = _list_objects(_visible(metadata.objects))
+            value = _list_objects(_visible(metadata))
         else:
             factor = set_info.factor(name)
             value = _written(factor, _value_of(metadata, factor), spec or "")
@@ -195,9 +195,9 @@ def _value_of(metadata: Metadata, factor: FactorInfo) -> FactorValue:
     return metadata.factors[factor.name]
 
 
-def _visible(objects: Sequence[ObjectRecord]) -> list[ObjectRecord]:
-    """List the objects that some pixel shows; all, if nothing was counted, as in photographs."""
-    return [one for one in objects if one.area] or [one for one in objects if one.material != "absent"]
+def _visible(metadata: Metadata) -> list[ObjectRecord]:
+    """List the objects that some pixel shows; in photographs, whose pixels were not counted, all."""
+    return [one for one in metadata.objects if one.area or metadata.renderer is None]
 
 
 def _list_objects(objects: Sequence[ObjectRecord]) -> str:
@@ -209,14 +209,14 @@ def _list_objects(objects: Sequence[ObjectRecord]) -> str:
 def _name_object(one: ObjectRecord) -> str:
     kind, material = _words(one.type), _words(one.material)
     if one.base_color is not None:
-        return f"{colour_word(one.base_color) if one.material == 'rgb' else material} {kind}"
+        return f"{colour_word(one.base_color) if one.material in _MARKS else material} {kind}"
     return kind if one.material in _MARKS else f"{material}-textured {kind}"
 
 
 def _phrase(factor: FactorInfo, value: FactorValue) -> str:
     name, text = _words(factor.name), _written(factor, value)
     unit = f" {factor.unit}" if factor.unit and not isinstance(value, str) else ""
-    return text if re.match(rf"{name}[ \d]", text) else f"{name} {text}{unit}"
+    return text if re.match(rf"{re.escape(name)}[ \d]", text) else f"{name} {text}{unit}"
 
 
 def _written(factor: FactorInfo, value: FactorValue, spec: str = "") -> str:

@@ -71,7 +71,7 @@ def test_the_ring_of_the_example_is_twelve_views_of_one_scene():
     assert len({sample.trace.model_copy(update={"camera": None}) for sample in samples}) == 1
     places = np.array([sample.trace.camera.location for sample in samples])
     assert len(samples) == len(np.unique(places.round(3), axis=0)) == 12
-    assert np.linalg.norm(places[:, :2], axis=1) == pytest.approx(4.5)
+    assert np.linalg.norm(places[:, :2], axis=1) == pytest.approx(3)
 
 
 def test_the_example_of_a_caption_is_valid():
