@@ -148,6 +148,12 @@ GRIDS = {
     ),
     "concepts-scans": Grid("concepts-scans", (128, 128), 5, None, ALBEDO, [("albedo", {"texturing": "rgb"})]),
     "dead-leaves": Grid("dead-leaves", (144, 144), 6, None, LEAVES),
+    "effects-hidden": Grid(
+        "effects-hidden", (96, 96), 8, 8, shown=[(name, {}) for name in ("observed", "do_blue", "do_red")]
+    ),
+    "effects-overlap": Grid(
+        "effects-overlap", (96, 96), 8, 8, shown=[(name, {}) for name in ("observed", "do_dim", "do_bright")]
+    ),
     "identifiable": Grid("identifiable", (112, 112), 6, 12, shown=[("teapot", {}), ("shapes", {})]),
     "invariance": Grid("invariance", (152, 152), 4, None, MOVES, STILL_LIFES, MOVED),
     "negatives": Grid("negatives", (128, 128), 8, limit=24),
@@ -358,6 +364,7 @@ STRIPS = {
     "captures": [(column * (LARGE[0] + TILE_GAP), 21 + TILE_GAP) for column in (0, 2, 3)],  # below the names
     "concepts": corners("concepts", (0, 4), (4, 4), (0, 5), (4, 5)),
     "dead-leaves": corners("dead-leaves", (0, 0), (2, 0), (4, 0), (2, 1)),
+    "effects-hidden": corners("effects-hidden", (0, 0), (4, 0), (0, 1), (0, 2)),
     "identifiable": corners("identifiable", (1, 0), (2, 0), (2, 2), (0, 3)),
     "invariance": corners("invariance", *((column, 2) for column in range(4))),
     "negatives": corners("negatives", (3, 0), (7, 0), (2, 1), (5, 2)),

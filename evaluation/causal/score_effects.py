@@ -209,7 +209,7 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
         more = [f"{name}: no estimate in {lost} of {count} replicates"] * bool(lost)
         scores = score_estimates(one, truth, error)
         if error > _SMALL * scores["width"].value > 0:
-            more.append(f"{name}: the truth is too uncertain for its coverage; give {argument('truth')}")
+            more.append("the truth is too uncertain for narrow intervals; intervene on more rows")
         details = {"truth": truth, "estimates": one.tolist(), "notes": [*notes, *more]}
         results[name] = StatisticResult(run.provenance(name), scores, {}, (), (), details)
     return results

@@ -136,7 +136,7 @@ def test_a_hidden_confounder_stays_whatever_is_adjusted_for(plans):
         assert coverage >= 0.85 if name == "oracle" else coverage == 0, name
     assert found["zero effect"].scores["bias"].value == -truth
     assert "no factors close it, because of the hidden maker" in notes_of([found["naive"]])[3]
-    assert "doubly robust: the truth is too uncertain for its coverage; give `truth`" in notes_of(
+    assert "the truth is too uncertain for narrow intervals; intervene on more rows" in notes_of(
         [found["doubly robust"]]
     )
     exact = str(plans / "more-hidden.parquet")
