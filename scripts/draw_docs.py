@@ -247,6 +247,7 @@ STRIPS = {
     "captures": [(column * (LARGE[0] + TILE_GAP), 21 + TILE_GAP) for column in (0, 2, 3)],  # below the names
     "concepts": corners("concepts", (0, 4), (4, 4), (0, 5), (4, 5)),
     "dead-leaves": corners("dead-leaves", (0, 0), (2, 0), (4, 0), (2, 1)),
+    "effects-hidden": corners("effects-hidden", (0, 0), (4, 0), (0, 1), (0, 2)),
     "identifiable": corners("identifiable", (1, 0), (2, 0), (2, 2), (0, 3)),
     "invariance": corners("invariance", *((column, 2) for column in range(4))),
     "negatives": corners("negatives", (3, 0), (7, 0), (2, 1), (5, 2)),

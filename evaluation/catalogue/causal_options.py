@@ -272,7 +272,7 @@ class EffectsOptions:
         Help("Factor or variable Y; or luminance, or file.py:callable from images to numbers [batch].", "Y"),
     ]
     adjust: Annotated[tuple[str, ...], Help("Factor or variable to adjust for; repeatable.", "NAME")] = ()
-    interventions: Annotated[str | None, Help("Both sets.", "SET,SET", default="found by do(X)")] = None
+    interventions: Annotated[str | None, Help("Sets of A and B.", "SET,SET", default="found by do(X)")] = None
     truth: Annotated[str | None, Help("Plan with more draws of both sets, for the truth.", "PLAN")] = None
     replicates: Annotated[int, At(least=2), Help("Equal parts of the observed rows.")] = 20
     estimate_propensities: Annotated[bool, Help("Estimate propensities even where they are recorded.")] = (

@@ -157,10 +157,9 @@ def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         axes = figure.subplots()
         for place, result in enumerate(results):
             value, low, high = np.array(result.details["estimates"], dtype=float).T
-            heights = place + np.linspace(-0.3, 0.3, len(value))
+            heights = np.linspace(-0.3, 0.3, len(value)) - place
             axes.errorbar(value, heights, xerr=(value - low, high - value), fmt=".", linewidth=0.8)
-        axes.set_yticks(range(len(results)), list(map(model_name, results)))
-        axes.invert_yaxis()
+        axes.set_yticks(-np.arange(len(results)), list(map(model_name, results)))
         axes.axvline(results[0].details["truth"], color="black", linewidth=0.8)
         svg = to_svg(figure, "effects")
     told = "Estimates of each replicate with their intervals; the line is the true effect."

@@ -32,21 +32,22 @@ from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.views import DataIdentity, open_data
 from candlelight.evaluation.views.image_tensors import check_srgb_image
 from candlelight.evaluation.views.named_rows import Request, choose_rows
-from candlelight.loaders.causal_tables import (
-    CausalTable,
-    causal_table,
+from candlelight.loaders.choices import choose_name
+from candlelight.loaders.drawn_tables import (
+    DrawnTable,
     check_estimated_positivity,
     check_observed,
+    drawn_table,
     interventional_tables,
     planned_tables,
 )
-from candlelight.loaders.choices import choose_name
 from candlelight.loaders.errors import InputError, argument, blaming
 from candlelight.loaders.illuminants import LUMINANCE
 from candlelight.loaders.verification.checksums import file_sha256
 
 Estimates = Float64[ndarray, "replicates 3"]  # effect, low, high; nan where there is none
-_FAR = 3.0  # standard errors between two truths that disagree
+_FAR = 3  # standard errors between two truths that disagree
+_SMALL = 0.05  # standard error of the truth, in widths of intervals; a fifth of theirs
 
 
 def luminance(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, " batch"]:
@@ -94,9 +95,9 @@ class EffectData(NamedTuple):
 
     identity: DataIdentity
     ids: tuple[str, ...]
-    observed: CausalTable
-    arms: list[CausalTable]
-    planned: list[CausalTable]
+    observed: DrawnTable
+    arms: list[DrawnTable]
+    planned: list[DrawnTable]
     images: Mapping[str, Any]
 
 
@@ -108,14 +109,14 @@ def _open(choice: Mapping[str, Any], options: EffectsOptions, models: object) ->
     tables = planned_tables(Path(data)) if str(data).endswith(".parquet") else {}
     images: dict[str, Any] = {}
 
-    def open_set(name: str | None, rows: Any = None, limit: int | None = None) -> CausalTable:
+    def open_set(name: str | None, rows: Any = None, limit: int | None = None) -> DrawnTable:
         if tables:
             table = tables[choose_name(data, "set", [*tables], name)]
             return table.take(choose_rows(len(table), Request(data, name, None, rows, limit)))
         view = open_data("factors", **{**choice, "set_name": name, "rows": rows, "limit": limit})
         if not hasattr(getattr(view, "named", None), "table"):
             raise InputError(f"{data}: has no interventional sets; expected frames, a pack or a plan")
-        table = causal_table(view.named.reader, view.named.numbers)
+        table = drawn_table(view.named.reader, view.named.numbers)
         images[table.name] = view
         return table
 
@@ -156,7 +157,6 @@ _SHIPPED: dict[str, Callable[[_Rows], EffectEstimate]] = {
     "ipw": lambda rows: ipw_effect(rows.outcome, rows.arm, rows.propensity),
     "doubly robust": lambda r: doubly_robust_effect(r.outcome, r.arm, r.covariates, r.propensity),
 }
-_CONTROLS = ("oracle", "zero effect")
 
 
 def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
@@ -197,7 +197,7 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     made = {name: one.model for name, one in run.models.items()}
     made |= {name: _estimates(function, parts) for name, function in _SHIPPED.items()}
     made |= {"oracle": _oracle(outcomes[0], size, count, notes), "zero effect": np.zeros((count, 3))}
-    sources = dict.fromkeys(_SHIPPED, "shipped") | dict.fromkeys(_CONTROLS, "control")
+    sources = dict.fromkeys(_SHIPPED, "shipped") | {"oracle": "control", "zero effect": "control"}
     added = {name: NamedModel(ModelIdentity(name, one), None, "linear") for name, one in sources.items()}
     run = replace(run, models=run.models | added)
     truth, error = truths[-1]
@@ -207,8 +207,10 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     for name, one in made.items():
         lost = int(np.isnan(one[:, 0]).sum())
         more = [f"{name}: no estimate in {lost} of {count} replicates"] * bool(lost)
-        details = {"truth": truth, "estimates": one.tolist(), "notes": [*notes, *more]}
         scores = score_estimates(one, truth, error)
+        if error > _SMALL * scores["width"].value > 0:
+            more.append("the truth is too uncertain for narrow intervals; intervene on more rows")
+        details = {"truth": truth, "estimates": one.tolist(), "notes": [*notes, *more]}
         results[name] = StatisticResult(run.provenance(name), scores, {}, (), (), details)
     return results
 
@@ -251,7 +253,7 @@ def score_estimates(estimates: Estimates, truth: float, error: float = 0.0) -> d
     }
 
 
-def _outcome(run: Run[EffectsOptions], table: CausalTable) -> Float64[ndarray, " n"]:
+def _outcome(run: Run[EffectsOptions], table: DrawnTable) -> Float64[ndarray, " n"]:
     """Return the outcome of each row: a column, or a number of its image."""
     name, told = run.options.outcome, f"{argument('outcome')} {run.options.outcome}"
     if name in table.values or not (name == "luminance" or ":" in name):
@@ -267,9 +269,8 @@ def _outcome(run: Run[EffectsOptions], table: CausalTable) -> Float64[ndarray, "
     if name != "luminance":
         named = open_callable(None, name, run.device, "srgb")
 
-    def numbers(images: Tensor) -> Any:
-        made = named.model(images)
-        return made[:, None] if getattr(made, "ndim", 0) == 1 else made
+    def numbers(images: Tensor) -> Tensor:
+        return torch.as_tensor(named.model(images)).reshape(len(images), -1)
 
     parts, view = [], run.data.images[table.name]
     for batch in read_batches(view, run.batch_size, check_srgb_image, run.fingerprint, table.name):
@@ -280,7 +281,7 @@ def _outcome(run: Run[EffectsOptions], table: CausalTable) -> Float64[ndarray, "
     return np.asarray(torch.cat(parts).numpy())
 
 
-def _difference(arms: Sequence[CausalTable], outcomes: Sequence[ndarray]) -> tuple[float, float]:
+def _difference(arms: Sequence[DrawnTable], outcomes: Sequence[ndarray]) -> tuple[float, float]:
     """Return the difference of the means of two sets, and its standard error over units."""
     one, other = (clustered_mean(y.tolist(), arm.units) for arm, y in zip(arms, outcomes, strict=True))
     return one.mean - other.mean, math.hypot(one.error, other.error)

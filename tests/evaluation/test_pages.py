@@ -36,6 +36,7 @@ PAGES = (
     "removal",
     "causal",
     "graphs",
+    "effects",
     "perception",
     "distances",
 )
@@ -81,7 +82,7 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 }
 # Commands of data that are not at hand.
 LARGE = re.compile(
-    "render|causal-table|generativeness|CelebAMask-HQ|parts|creatures|recoloured|invariance|relit|paints-and-lights"
+    "render|rooms|causal-table|generativeness|CelebAMask-HQ|parts|creatures|recoloured|invariance|relit|paints-and-lights"
 )
 # Examples that read frames or files of results.
 OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight")

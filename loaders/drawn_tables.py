@@ -26,7 +26,7 @@ _PLANNED = ("factor.", "drawn.", "propensity.", "do.")  # columns of a plan
 
 
 @dataclass(frozen=True, eq=False)
-class CausalTable:
+class DrawnTable:
     """What was drawn for rows of an image set.
 
     Attributes:
@@ -78,13 +78,13 @@ class CausalTable:
         except ValueError:
             return np.zeros(len(column), bool)
 
-    def take(self, rows: Sequence[int]) -> "CausalTable":
+    def take(self, rows: Sequence[int]) -> "DrawnTable":
         """Choose rows."""
         values = {name: column[list(rows)] for name, column in self.values.items()}
         propensities = {name: column[list(rows)] for name, column in self.propensities.items()}
         ids, units = (tuple(some[row] for row in rows) for some in (self.ids, self.units))
         done = tuple(self.interventions[row] for row in rows)
-        return CausalTable(self.name, ids, units, values, propensities, done, self.graphs)
+        return DrawnTable(self.name, ids, units, values, propensities, done, self.graphs)
 
     def numbers(self, names: Sequence[str]) -> Float64[ndarray, "n k"]:
         """Make numbers of columns: texts become an indicator of each value but the first."""
@@ -117,7 +117,7 @@ class _PlannedRow(NamedTuple):
     intervention: dict[str, FactorValue]
 
 
-def causal_table(frames: Frames, rows: Sequence[int]) -> CausalTable:
+def drawn_table(frames: Frames, rows: Sequence[int]) -> DrawnTable:
     """Read the table of some rows of an image set, from the metadata of each.
 
     Args:
@@ -128,7 +128,7 @@ def causal_table(frames: Frames, rows: Sequence[int]) -> CausalTable:
     return _table(frames.set_name, [frames.metadata(row) for row in rows], graphs)
 
 
-def planned_tables(path: Path) -> dict[str, CausalTable]:
+def planned_tables(path: Path) -> dict[str, DrawnTable]:
     """Read the tables of all sets of a plan that `candlelight plan --out` wrote; older plans have no graphs.
 
     Raises:
@@ -156,12 +156,12 @@ def planned_tables(path: Path) -> dict[str, CausalTable]:
 
 
 def interventional_tables(
-    observed: CausalTable,
+    observed: DrawnTable,
     treatment: str,
     values: Sequence[str],
     names: Sequence[str],
-    open_set: Callable[[str], CausalTable],
-) -> list[CausalTable]:
+    open_set: Callable[[str], DrawnTable],
+) -> list[DrawnTable]:
     """Find the set under do(treatment = value), and no further intervention, for each of some values.
 
     Args:
@@ -198,7 +198,7 @@ def interventional_tables(
     return found
 
 
-def check_observed(table: CausalTable, treatment: str, values: Sequence[str]) -> None:
+def check_observed(table: DrawnTable, treatment: str, values: Sequence[str]) -> None:
     """Refuse rows from which no effect of a treatment can be estimated.
 
     Args:
@@ -233,13 +233,11 @@ def check_observed(table: CausalTable, treatment: str, values: Sequence[str]) ->
         check_recorded_positivity(table, treatment, values)
 
 
-def _table(name: str, rows: Sequence[Any], graphs: Mapping[str, CausalGraph | None]) -> CausalTable:
+def _table(name: str, rows: Sequence[Any], graphs: Mapping[str, CausalGraph | None]) -> DrawnTable:
     values = _columns([{**row.factors, **row.exogenous} for row in rows])
     propensities = _columns([row.propensity for row in rows])
     ids, units = tuple(row.id for row in rows), tuple(row.unit for row in rows)
-    return CausalTable(
-        name, ids, units, values, propensities, tuple(row.intervention for row in rows), graphs
-    )
+    return DrawnTable(name, ids, units, values, propensities, tuple(row.intervention for row in rows), graphs)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, ndarray]:
@@ -248,7 +246,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, ndarray]:
     return {name: np.array([row[name] for row in rows]) for name in names}
 
 
-def check_recorded_positivity(table: CausalTable, treatment: str, values: Sequence[str]) -> None:
+def check_recorded_positivity(table: DrawnTable, treatment: str, values: Sequence[str]) -> None:
     """Refuse a treatment of which a value never occurs given its parents, by its mechanism.
 
     The propensities of the values that occur with some values of the parents add up to 1 where no other value
@@ -265,7 +263,7 @@ def check_recorded_positivity(table: CausalTable, treatment: str, values: Sequen
     Example:
         >>> values = {"toy": np.array(["a", "b"]), "color": np.array(["red", "blue"])}
         >>> propensities = {"color": np.array([1.0, 0.9])}
-        >>> table = CausalTable("toys", ("0", "1"), ("0", "1"), values, propensities, ({}, {}), {})
+        >>> table = DrawnTable("toys", ("0", "1"), ("0", "1"), values, propensities, ({}, {}), {})
         >>> check_recorded_positivity(table, "color", ["red", "blue"])
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: positivity fails: by its mechanism, `color` has a propensity \
@@ -289,7 +287,7 @@ of 1 in 1 of 2 rows; lower the strength of the dependence
 
 
 def check_estimated_positivity(
-    table: CausalTable,
+    table: DrawnTable,
     treatment: str,
     values: Sequence[str],
     given: Sequence[str],

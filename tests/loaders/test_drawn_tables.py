@@ -7,12 +7,12 @@ from candlelight.generators import load_recipe, make_plan, render
 from candlelight.generators.planning.plan_table import save_plan
 from candlelight.loaders import open_frames
 from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
-from candlelight.loaders.causal_tables import (
-    CausalTable,
-    causal_table,
+from candlelight.loaders.drawn_tables import (
+    DrawnTable,
     check_estimated_positivity,
     check_observed,
     check_recorded_positivity,
+    drawn_table,
     interventional_tables,
     planned_tables,
 )
@@ -53,7 +53,7 @@ def test_frames_have_the_table_of_their_plan(tables, tmp_path):
     plan = make_plan(load_recipe("effects-hidden", [*sizes, "render.preset=draft"])).limit(3)
     render(plan, tmp_path / "frames")
     frames = open_frames(tmp_path / "frames", "observed")
-    found = causal_table(frames, range(len(frames)))
+    found = drawn_table(frames, range(len(frames)))
     rows = [tables["observed"].ids.index(name) for name in found.ids]
     wanted = tables["observed"].take(rows)
     assert found.values.keys() == wanted.values.keys()
@@ -72,7 +72,7 @@ def test_sets_under_interventions_are_found_by_them(tables):
     assert find(["blue"], ["do_red", "do_blue"]) == ["do_blue"]
     with refused(r"one set with do\(color = green\) in all rows and no other intervention, got none"):
         find(["green"])
-    mixed = CausalTable(**{**vars(tables["do_red"]), "interventions": ({"color": "red", "x": 0},) * 40})
+    mixed = DrawnTable(**{**vars(tables["do_red"]), "interventions": ({"color": "red", "x": 0},) * 40})
     with refused("got none"):
         find(["red"], among={**tables, "do_red": mixed})
 
@@ -81,7 +81,7 @@ def table_of(graph=None, **columns):
     values = {name: np.array(column) for name, column in columns.items() if name != "propensity"}
     count = len(values["x"])
     rows, propensity = tuple(map(str, range(count))), np.array(columns["propensity"])
-    return CausalTable("toys", rows, rows, values, {"x": propensity}, ({},) * count, {"toys": graph})
+    return DrawnTable("toys", rows, rows, values, {"x": propensity}, ({},) * count, {"toys": graph})
 
 
 def graph_of(**changes):
