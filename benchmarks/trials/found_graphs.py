@@ -4,8 +4,8 @@ r"""Causal graphs that PC and GES find on factors and codes of Causal3DIdent-lik
         --set image.height=64 --set 'layers=[image]' --out frames
     python -m benchmarks.trials.found_graphs frames results
 
-The codes of the same images are eleven each: predictions of the factors by small networks that were trained on
-the other half of the images, principal components of the pixels, and a small network with random weights.
+The codes of the same images are eleven each: predictions of the factors by small networks that were trained
+on the other half of the images, principal components of the pixels, and a small network with random weights.
 RESULTS holds the codes, the page and the scores.
 """
 

@@ -6,8 +6,12 @@ import pytest
 import torch
 
 from candlelight.evaluation.causal import GRAPH_CONTROLS, cpdag, graph_scores, open_graph
+from candlelight.evaluation.report.blocks import PlotBlock
+from candlelight.evaluation.report.page import report_sections
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
+from candlelight.loaders.schema import FactorInfo
+from tests.evaluation.noise_frames import write_frames
 from tests.refusals import refused
 
 NAMES = "abcde"
@@ -245,3 +249,24 @@ def test_what_cannot_be_compared_is_one_line(graph, options, message, columns):
     models = {} if graph is None else {"g": graph if codes else open_graph(graph, name="g")}
     with refused(message):
         score(columns, models, **options)
+
+
+def test_frames_bring_their_graph(tmp_path):
+    factors = tuple(FactorInfo(name=name, kind="categorical", values=(1, 2, 3)) for name in "ab")
+    graph = recipe(("a", ()), ("b", ("a",)))
+    write_frames(tmp_path, {"grid": {"factors": factors, "graph": graph, "varies": ("a",)}}, ("image",))
+    for options in ({}, {"size": 8}):
+        found = evaluate("graph", tmp_path, {"g": open_graph(np.triu(np.ones((2, 2)), 1))}, **options)
+        assert found["g"].score == 0
+
+
+def test_page_draws_the_graphs(columns):
+    network = {"nodes": [*NAMES], "edges": ["ca", "bc", "cd", "bd"]}
+    results = list(score(columns, {"g#0": open_graph(network), "g#1": open_graph(TRUTH)}).values())
+    (section,) = report_sections(results, {})
+    plots = [block for block in section.blocks if isinstance(block, PlotBlock)]
+    assert [plot.caption for plot in plots] == [
+        "True graph: edges 5 right, 0 turned, 0 extra, 0 missing.",
+        "g#0: edges 2 right, 1 turned, 1 extra, 2 missing.",
+        "g#1: edges 5 right, 0 turned, 0 extra, 0 missing.",
+    ]
