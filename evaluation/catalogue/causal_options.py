@@ -151,7 +151,7 @@ class GraphOptions(FactorDataOptions):
         _Test, Help("Test of --discover; auto: fisher-z for numbers, chi2 for classes, ranks for both.")
     ] = "auto"
     alpha: Annotated[float, At(above=0, below=1), Help("Level of the tests of PC.")] = 0.05
-    resamples: Annotated[int, At(least=1), Help("Subsamples for the intervals of --discover.")] = 50
+    resamples: Annotated[int, At(least=20), Help("Subsamples for the intervals of --discover.")] = 50
 
 
 @dataclass(frozen=True, kw_only=True)

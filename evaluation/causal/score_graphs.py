@@ -122,8 +122,8 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     if partly and options.compare == "dag":
         raise InputError(f"{argument('compare')} dag: expected graphs without undirected edges")
     completed = options.compare == "cpdag" or (partly and options.compare == "auto")
-    if completed and bool((truth & 2).any()):
-        raise InputError("a CPDAG has no hidden confounders, which the true graph has; compare DAGs")
+    if completed and any(bool((one & 2).any()) for one in (truth, *(one.adjacency for one in estimates))):
+        raise InputError("a CPDAG has no hidden confounders, which the true graph or an estimate has")
     target = cpdag(truth) if completed else truth
     judge = partial(_judge, target, completed)
     estimates = [one._replace(scores=_alone(judge(one.adjacency)) | one.scores) for one in estimates]
@@ -154,10 +154,8 @@ def _true_graph(run: Run[GraphOptions], table: FactorTable) -> tuple[Adjacency, 
     truth = _of_factors(run, graph, table, "the true graph")
     pairs = [(table.names[one], table.names[other]) for one, other in (truth & 2).triu().nonzero().tolist()]
     if pairs and run.options.hidden == "refuse":
-        both = " and ".join(pairs[0])
-        raise InputError(
-            f"{both} have a hidden common cause; give {argument('hidden')} bidirected for an edge"
-        )
+        both, cure = "` and `".join(pairs[0]), f"{argument('hidden')} bidirected makes an edge of it"
+        raise InputError(f"`{both}` have a hidden common cause; {cure}")
     if not is_directed(truth) or not bool(truth.any()):
         raise InputError("expected a true graph with edges, all of them directed; choose a set with causes")
     selections = [exclusion_text(one) for one in graph.recipe.selections] if graph.recipe else []
