@@ -53,6 +53,9 @@ _Sizes = Annotated[
         "N,N,...",
     ),
 ]
+_Layers = Annotated[
+    tuple[str, ...], Help("Hidden layer whose channel means are the codes; repeatable.", flag="layer")
+]
 _Metrics = tuple[CodeMetricName, ...]
 
 
@@ -95,9 +98,7 @@ class CodesOptions(FactorDataOptions):
     """
 
     files: ClassVar[Files] = CODES_FILES
-    layers: Annotated[
-        tuple[str, ...], Help("Hidden layer whose channel means are the codes; repeatable.", flag="layer")
-    ] = ()
+    layers: _Layers = ()
     metrics: Annotated[
         _Metrics,
         Help(
@@ -130,6 +131,7 @@ class GraphOptions(FactorDataOptions):
     """
 
     files: ClassVar[Files] = CODES_FILES
+    layers: _Layers = ()
     graphs: Annotated[
         tuple[str, ...], Help("Estimated graph, .npy, .npz or .json; repeatable.", "[NAME=]FILE", "graph")
     ] = ()

@@ -19,7 +19,7 @@ from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.causal.code_inputs import discretise
 from candlelight.evaluation.causal.discover_graphs import discover_graph, match_codes
 from candlelight.evaluation.causal.factor_data import open_factors
-from candlelight.evaluation.causal.factor_table import FactorTable, encode_data
+from candlelight.evaluation.causal.factor_table import FactorTable, check_layers, encode_data
 from candlelight.evaluation.causal.graph_scores import (
     Adjacency,
     checked_adjacency,
@@ -71,6 +71,7 @@ def open_graph(source: Any, threshold: float | None = None, name: str = "graph")
 
 def _open(choice: Mapping[str, Any], options: GraphOptions, models: Mapping[str, Any]) -> Any:
     """Open images with factors, or a table of factors, and check that there is something to score."""
+    check_layers(models, options.layers)
     view = open_factors(choice, options, models)
     graphs = [one for one in models.values() if isinstance(getattr(one, "model", one), NodeGraph)]
     if len(models) > len(graphs) and not options.discover:
@@ -131,18 +132,18 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
         notes += _broken_conditions(run, table)
         estimates += _discovered(run, "factors", None, table, partial(_judge, target, False))
     for name, codes in encoded.codes.items():
-        estimates += _discovered(run, name, codes, table, partial(_judge, target, False))
+        estimates += _discovered(encoded.run, name, codes, table, partial(_judge, target, False))
     estimates += _controls(truth, judge, options.seed)
     about: dict[str, Any] = {"factors": table.names, "compared": "CPDAGs" if completed else "DAGs"}
     about |= {"graphs": (), "truth": hashlib.sha256(str(target.tolist()).encode()).hexdigest()}
-    results = []
+    results, cut = [], partial(_cut, len(target) * (len(target) - 1) / 2)
     for named, adjacency, scores, more, drawn in estimates:
         name, groups = named.identity.name, distinct_groups(run.data.groups) if drawn else ()
         origin = replace(run, models={name: named}).provenance(name, **about)
         details = {"truth": target.tolist(), "estimate": adjacency.tolist(), "notes": [*notes, *more]}
-        cut = {score: _cut(score, value) for score, value in scores.items()}
-        results.append(StatisticResult(origin, cut, dict(drawn), groups, (), details))
-    return with_pooled(results, _cut)
+        kept = {score: cut(score, value) for score, value in scores.items()}
+        results.append(StatisticResult(origin, kept, dict(drawn), groups, (), details))
+    return with_pooled(results, cut)
 
 
 def _true_graph(run: Run[GraphOptions], table: FactorTable) -> tuple[Adjacency, list[str]]:
@@ -225,7 +226,7 @@ def _discovered(
         columns = codes.cpu().double()[:, places]
         columns = discretise(columns, options.bins).double() if test == "chi2" else columns
     for method in dict.fromkeys(options.discover):
-        title = f"{base} {method}{mark}{seed}"
+        title = f"{base} {method}{mark}{seed}" if seed.isdecimal() else f"{name} {method}"
         named = replace(named, identity=replace(named.identity, name=title))
         find = partial(discover_graph, method=method, test=test, alpha=options.alpha)
         try:
@@ -303,9 +304,9 @@ def _alone(scores: Mapping[str, float]) -> dict[str, Score]:
     return {name: Score(value, math.nan, math.nan) for name, value in scores.items()}
 
 
-def _cut(name: str, score: Score) -> Score:
-    """Cut an interval at the bounds of a score."""
-    return score.within(0, math.inf if name == "shd" else 1)
+def _cut(pairs: float, name: str, score: Score) -> Score:
+    """Cut an interval at the bounds of a score, of which SHD is at most the number of pairs."""
+    return score.within(0, pairs if name == "shd" else 1)
 
 
 GRAPH = Evaluation(

@@ -255,9 +255,13 @@ def test_frames_bring_their_graph(tmp_path):
     factors = tuple(FactorInfo(name=name, kind="categorical", values=(1, 2, 3)) for name in "ab")
     graph = recipe(("a", ()), ("b", ("a",)))
     write_frames(tmp_path, {"grid": {"factors": factors, "graph": graph, "varies": ("a",)}}, ("image",))
+    mine = {"g": open_graph(np.triu(np.ones((2, 2)), 1))}
     for options in ({}, {"size": 8}):
-        found = evaluate("graph", tmp_path, {"g": open_graph(np.triu(np.ones((2, 2)), 1))}, **options)
-        assert found["g"].score == 0
+        assert evaluate("graph", tmp_path, mine, **options)["g"].score == 0
+    pytest.importorskip("causallearn")
+    network = {"net#0": torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3))}
+    found = evaluate("graph", tmp_path, network, layers=["0"], discover=["pc"], factors=["a", "b"])
+    assert list(found)[:2] == ["factors pc", "net#0 0 pc"]
 
 
 def test_page_draws_the_graphs(columns):
