@@ -145,9 +145,7 @@ class GraphOptions(FactorDataOptions):
     hidden: Annotated[
         _Hidden, Help("Hidden common causes: refuse them, or make bidirected edges of them.")
     ] = "refuse"
-    threshold: Annotated[
-        float | None, At(least=0), Help("Least size of a weight of --graph for an edge.")
-    ] = None
+    threshold: Annotated[float | None, At(least=0), Help("Size above which a weight is an edge.")] = None
     match: Annotated[_Match, Help("Correlation that matches codes with factors.")] = "pearson"
     test: Annotated[
         _Test, Help("Test of --discover; auto: fisher-z for numbers, chi2 for classes, ranks for both.")
