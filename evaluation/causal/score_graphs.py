@@ -128,10 +128,8 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     target = cpdag(truth) if completed else truth
     judge = partial(_judge, target, completed)
     estimates = [one._replace(scores=_alone(judge(one.adjacency)) | one.scores) for one in estimates]
-    if options.discover:
-        notes += _broken_conditions(run, table)
-        estimates += _discovered(run, "factors", None, table, partial(_judge, target, False))
-    for name, codes in encoded.codes.items():
+    notes += _broken_conditions(run, table) if options.discover else []
+    for name, codes in {"factors": None, **encoded.codes}.items():
         estimates += _discovered(encoded.run, name, codes, table, partial(_judge, target, False))
     estimates += _controls(truth, judge, options.seed)
     about: dict[str, Any] = {"factors": table.names, "compared": "CPDAGs" if completed else "DAGs"}
