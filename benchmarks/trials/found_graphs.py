@@ -4,8 +4,8 @@ r"""Causal graphs that PC and GES find on factors and codes of Causal3DIdent-lik
         --set image.height=64 --set 'layers=[image]' --out frames
     python -m benchmarks.trials.found_graphs frames results
 
-The codes of the same images are eleven each: predictions of the factors by small networks that were trained on
-the other half of the images, principal components of the pixels, and a small network with random weights.
+The codes of the same images are eleven each: predictions of the factors by small networks that were trained
+on the other half of the images, principal components of the pixels, and a small network with random weights.
 RESULTS holds the codes, the page and the scores.
 """
 
@@ -19,6 +19,7 @@ import torch
 from benchmarks.trials.causal_encoders import principal_components
 from candlelight.evaluation.causal import tabulate_factors
 from candlelight.evaluation.causal.control_codes import supervised_codes
+from candlelight.evaluation.causal.factor_data import ResizedFactors
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.report.page import write_report
 from candlelight.evaluation.run.evaluate import evaluate
@@ -31,12 +32,12 @@ from candlelight.evaluation.views import open_data
 @click.command()
 @click.argument("frames", type=click.Path(path_type=Path, exists=True))
 @click.argument("results", type=click.Path(path_type=Path))
-@click.option("--epochs", default=30, show_default=True)
+@click.option("--epochs", default=10, show_default=True)
 def main(frames: Path, results: Path, epochs: int) -> None:
     """Score the graphs of codes of FRAMES; write the page and the scores to RESULTS."""
     results.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    view = open_data("factors", frames, set_name="causal")
+    view = ResizedFactors(open_data("factors", frames, set_name="causal"), 32)  # for the time of the training
     table, images = tabulate_factors(view), torch.stack([view[row] for row in range(len(view))])
     network = build_backbone("resnet_small", len(table.names), seed=0).eval()
     supervised = supervised_codes(view, table, epochs=epochs)
@@ -44,7 +45,7 @@ def main(frames: Path, results: Path, epochs: int) -> None:
         codes = {
             "supervised": supervised.codes,
             "pca": principal_components(
-                torch.nn.functional.avg_pool2d(images, 4).flatten(1), len(table.names)
+                torch.nn.functional.avg_pool2d(images, 2).flatten(1), len(table.names)
             ),
             "random network": torch.cat([network(some) for some in images.split(64)]).double(),
         }

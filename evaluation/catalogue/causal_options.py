@@ -59,6 +59,9 @@ _Sizes = Annotated[
         "N,N,...",
     ),
 ]
+_Layers = Annotated[
+    tuple[str, ...], Help("Hidden layer whose channel means are the codes; repeatable.", flag="layer")
+]
 _Metrics = tuple[CodeMetricName, ...]
 _Classifiers = Annotated[
     tuple[Path, ...],
@@ -119,9 +122,7 @@ class CodesOptions(FactorDataOptions):
     """
 
     files: ClassVar[Files] = CODES_FILES
-    layers: Annotated[
-        tuple[str, ...], Help("Hidden layer whose channel means are the codes; repeatable.", flag="layer")
-    ] = ()
+    layers: _Layers = ()
     metrics: Annotated[
         _Metrics,
         Help(
@@ -165,6 +166,7 @@ class GraphOptions(FactorDataOptions):
     """
 
     files: ClassVar[Files] = CODES_FILES
+    layers: _Layers = ()
     graphs: Annotated[
         tuple[str, ...], Help("Estimated graph, .npy, .npz or .json; repeatable.", "[NAME=]FILE", "graph")
     ] = ()
@@ -178,15 +180,13 @@ class GraphOptions(FactorDataOptions):
     hidden: Annotated[
         _Hidden, Help("Hidden common causes: refuse them, or make bidirected edges of them.")
     ] = "refuse"
-    threshold: Annotated[
-        float | None, At(least=0), Help("Least size of a weight of --graph for an edge.")
-    ] = None
+    threshold: Annotated[float | None, At(least=0), Help("Size above which a weight is an edge.")] = None
     match: Annotated[_Match, Help("Correlation that matches codes with factors.")] = "pearson"
     test: Annotated[
         _Test, Help("Test of --discover; auto: fisher-z for numbers, chi2 for classes, ranks for both.")
     ] = "auto"
     alpha: Annotated[float, At(above=0, below=1), Help("Level of the tests of PC.")] = 0.05
-    resamples: Annotated[int, At(least=1), Help("Subsamples for the intervals of --discover.")] = 50
+    resamples: Annotated[int, At(least=20), Help("Subsamples for the intervals of --discover.")] = 50
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,14 +127,8 @@ def _codes_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
     ]
     plots = [_plot(result) for result in single if result.details["codes"]]
     plots += [_plot_blocks(result) for result in single if "blocks" in result.details["matrices"]]
-    blocks = (
-        *score_blocks(results, blind),
-        *plots,
-        *pictures,
-        *map(_matrix, single),
-        settings_table(results),
-    )
-    return Section("codes", "Codes and factors", blocks)
+    shown = *score_blocks(results, blind), *plots, *pictures, *map(_matrix, single)
+    return Section("codes", "Codes and factors", (*shown, settings_table(results)))
 
 
 def _generativeness_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:

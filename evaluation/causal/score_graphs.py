@@ -19,7 +19,7 @@ from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.causal.code_inputs import discretise
 from candlelight.evaluation.causal.discover_graphs import discover_graph, match_codes
 from candlelight.evaluation.causal.factor_data import open_factors
-from candlelight.evaluation.causal.factor_table import FactorTable, encode_data
+from candlelight.evaluation.causal.factor_table import FactorTable, check_layers, encode_data
 from candlelight.evaluation.causal.graph_scores import (
     Adjacency,
     checked_adjacency,
@@ -71,6 +71,7 @@ def open_graph(source: Any, threshold: float | None = None, name: str = "graph")
 
 def _open(choice: Mapping[str, Any], options: GraphOptions, models: Mapping[str, Any]) -> Any:
     """Open images with factors, or a table of factors, and check that there is something to score."""
+    check_layers(models, options.layers)
     view = open_factors(choice, options, models)
     graphs = [one for one in models.values() if isinstance(getattr(one, "model", one), NodeGraph)]
     if len(models) > len(graphs) and not options.discover:
@@ -122,27 +123,25 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     if partly and options.compare == "dag":
         raise InputError(f"{argument('compare')} dag: expected graphs without undirected edges")
     completed = options.compare == "cpdag" or (partly and options.compare == "auto")
-    if completed and bool((truth & 2).any()):
-        raise InputError("a CPDAG has no hidden confounders, which the true graph has; compare DAGs")
+    if completed and any(bool((one & 2).any()) for one in (truth, *(one.adjacency for one in estimates))):
+        raise InputError("a CPDAG has no hidden confounders, which the true graph or an estimate has")
     target = cpdag(truth) if completed else truth
     judge = partial(_judge, target, completed)
     estimates = [one._replace(scores=_alone(judge(one.adjacency)) | one.scores) for one in estimates]
-    if options.discover:
-        notes += _broken_conditions(run, table)
-        estimates += _discovered(run, "factors", None, table, partial(_judge, target, False))
-    for name, codes in encoded.codes.items():
-        estimates += _discovered(run, name, codes, table, partial(_judge, target, False))
+    notes += _broken_conditions(run, table) if options.discover else []
+    for name, codes in {"factors": None, **encoded.codes}.items():
+        estimates += _discovered(encoded.run, name, codes, table, partial(_judge, target, False))
     estimates += _controls(truth, judge, options.seed)
     about: dict[str, Any] = {"factors": table.names, "compared": "CPDAGs" if completed else "DAGs"}
     about |= {"graphs": (), "truth": hashlib.sha256(str(target.tolist()).encode()).hexdigest()}
-    results = []
+    results, cut = [], partial(_cut, len(target) * (len(target) - 1) / 2)
     for named, adjacency, scores, more, drawn in estimates:
         name, groups = named.identity.name, distinct_groups(run.data.groups) if drawn else ()
         origin = replace(run, models={name: named}).provenance(name, **about)
         details = {"truth": target.tolist(), "estimate": adjacency.tolist(), "notes": [*notes, *more]}
-        cut = {score: _cut(score, value) for score, value in scores.items()}
-        results.append(StatisticResult(origin, cut, dict(drawn), groups, (), details))
-    return with_pooled(results, _cut)
+        kept = {score: cut(score, value) for score, value in scores.items()}
+        results.append(StatisticResult(origin, kept, dict(drawn), groups, (), details))
+    return with_pooled(results, cut)
 
 
 def _true_graph(run: Run[GraphOptions], table: FactorTable) -> tuple[Adjacency, list[str]]:
@@ -154,10 +153,8 @@ def _true_graph(run: Run[GraphOptions], table: FactorTable) -> tuple[Adjacency, 
     truth = _of_factors(run, graph, table, "the true graph")
     pairs = [(table.names[one], table.names[other]) for one, other in (truth & 2).triu().nonzero().tolist()]
     if pairs and run.options.hidden == "refuse":
-        both = " and ".join(pairs[0])
-        raise InputError(
-            f"{both} have a hidden common cause; give {argument('hidden')} bidirected for an edge"
-        )
+        both, cure = "` and `".join(pairs[0]), f"{argument('hidden')} bidirected makes an edge of it"
+        raise InputError(f"`{both}` have a hidden common cause; {cure}")
     if not is_directed(truth) or not bool(truth.any()):
         raise InputError("expected a true graph with edges, all of them directed; choose a set with causes")
     selections = [exclusion_text(one) for one in graph.recipe.selections] if graph.recipe else []
@@ -227,7 +224,7 @@ def _discovered(
         columns = codes.cpu().double()[:, places]
         columns = discretise(columns, options.bins).double() if test == "chi2" else columns
     for method in dict.fromkeys(options.discover):
-        title = f"{base} {method}{mark}{seed}"
+        title = f"{base} {method}{mark}{seed}" if seed.isdecimal() else f"{name} {method}"
         named = replace(named, identity=replace(named.identity, name=title))
         find = partial(discover_graph, method=method, test=test, alpha=options.alpha)
         try:
@@ -305,9 +302,9 @@ def _alone(scores: Mapping[str, float]) -> dict[str, Score]:
     return {name: Score(value, math.nan, math.nan) for name, value in scores.items()}
 
 
-def _cut(name: str, score: Score) -> Score:
-    """Cut an interval at the bounds of a score."""
-    return score.within(0, math.inf if name == "shd" else 1)
+def _cut(pairs: float, name: str, score: Score) -> Score:
+    """Cut an interval at the bounds of a score, of which SHD is at most the number of pairs."""
+    return score.within(0, pairs if name == "shd" else 1)
 
 
 GRAPH = Evaluation(

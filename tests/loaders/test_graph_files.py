@@ -12,6 +12,9 @@ from tests.refusals import refused
 
 ADJACENCY = np.array([[0, 1, 0], [0, 0, 0], [1, 0, 0]])
 GRAPH = nx.DiGraph([("a", "b"), ("c", "a")])
+# The node-link form, in which networkx 3.4 calls the edges "edges" and earlier ones "links".
+NODES = [{"id": name} for name in "abc"]
+LINKS = [{"source": one, "target": other} for one, other in GRAPH.edges]
 
 
 def node(name, *parents, **more):
@@ -27,8 +30,8 @@ RECIPE = CausalGraph(nodes=(node("c"), node("a", "c"), node("b", "a")))
         ("pairs.json", {"nodes": ["a", "b", "c"], "edges": [["a", "b"], ["c", "a"]]}),
         ("recipe.json", RECIPE.model_dump(mode="json")),
         ("info.json", {"causal": RECIPE.model_dump(mode="json")}),
-        ("edges.json", nx.node_link_data(GRAPH, edges="edges")),
-        ("links.json", nx.node_link_data(GRAPH, edges="links")),
+        ("edges.json", {"nodes": NODES, "edges": LINKS, "directed": True, "multigraph": False}),
+        ("links.json", {"nodes": NODES, "links": LINKS, "directed": True, "multigraph": False}),
         ("named.npz", {"adjacency": ADJACENCY, "names": ["a", "b", "c"]}),
     ],
 )

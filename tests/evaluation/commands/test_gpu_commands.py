@@ -38,7 +38,7 @@ COMMANDS = {
     "codes": f"noise --set candle {CODES} --model vae.pt --metric irs --metric mig --metric sap "
     "--metric unconfoundedness --metric blocks --splits 2",
     "graph": f"noise --set candle --factor scene --factor color --truth graph.json {CODES} --discover pc "
-    "--discover ges --resamples 3",
+    "--discover ges --resamples 20",
     "generativeness": "noise --set candle --model vae.pt",
     "counterfactuals": "noise --set candle --model vae.pt",
     "effects": "rooms --set observed --treatment lamp --values dim,bright --outcome luminance --replicates 3",
