@@ -122,7 +122,7 @@ class PublishedTable:
 
 @dataclass(frozen=True)
 class EvaluationProtocol:
-    """A named protocol; the texts are the columns and sections of docs/protocols.md.
+    """A named protocol; the texts are the cells of docs/protocols.md.
 
     Attributes:
         name: name on the command line.
@@ -229,14 +229,14 @@ WHDR_TABLES = (
     ),
 )
 GAMMA_TABLE = PublishedTable(
-    "read in Gupta et al. 2022 (CSM), Table 1",
+    "Gupta et al. 2022 (CSM), Table 1",
     ("method", "WHDR"),
     (("BigTime", ".203"), ("USI3D", ".1869"), ("CGIntrinsics", ".148")),
     "The colour space of USI3D's number is not known.",
     SureNumbers("CSM Table 1", ("BigTime", "CGIntrinsics"), ("whdr", 1), ("iiw", "test", 1046)),
 )
 SAW_TABLE = PublishedTable(
-    "read in Gupta et al. 2022 (CSM), Table 1",
+    "Gupta et al. 2022 (CSM), Table 1",
     ("method", "SAW AP %"),
     (("BigTime", "91.87"), ("USI3D", "78.69"), ("CGIntrinsics", "97.93")),
     "The table mixes protocols: BigTime's program computes the plain area with thresholds up to log 8, that "
@@ -261,7 +261,7 @@ MAW_TABLE = PublishedTable(
     "6.884.",
 )
 ORB_TABLE = PublishedTable(
-    "read in the result files of the repository of Stanford-ORB (visualize/methods)",
+    "the result files of the repository of Stanford-ORB (visualize/methods)",
     ("method", "PSNR"),
     (
         ("NVDiffRecMC", "41.60"),
