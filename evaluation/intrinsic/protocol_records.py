@@ -55,9 +55,8 @@ Average = Literal["arithmetic", "geometric", "groups", "folds"]
 NEVER_COMPARE = (
     "Numbers of two protocols are never comparable, even if both are called LMSE, PSNR or WHDR: the same "
     "prediction gets other numbers, and two models may change places.",
-    "Numbers of one protocol are not comparable either if they are of other files (another split, or pairs "
-    "that were not complete), another size of the images, or another version of the protocol; nor are "
-    "numbers on rendered frames with those of a paper's photographs.",
+    "Numbers of one protocol are not comparable either if they are of other files, another size of the "
+    "images, or another version of the protocol.",
     "A published number is comparable with a number of a protocol only if its paper states the same choices, "
     "above all colour space, scale, mask and file list. Most papers do not.",
 )
@@ -122,7 +121,7 @@ class PublishedTable:
 
 @dataclass(frozen=True)
 class EvaluationProtocol:
-    """A named protocol; the texts are the columns and sections of docs/protocols.md.
+    """A named protocol; the texts are the cells of docs/protocols.md.
 
     Attributes:
         name: name on the command line.
@@ -229,14 +228,14 @@ WHDR_TABLES = (
     ),
 )
 GAMMA_TABLE = PublishedTable(
-    "read in Gupta et al. 2022 (CSM), Table 1",
+    "Gupta et al. 2022 (CSM), Table 1",
     ("method", "WHDR"),
     (("BigTime", ".203"), ("USI3D", ".1869"), ("CGIntrinsics", ".148")),
     "The colour space of USI3D's number is not known.",
     SureNumbers("CSM Table 1", ("BigTime", "CGIntrinsics"), ("whdr", 1), ("iiw", "test", 1046)),
 )
 SAW_TABLE = PublishedTable(
-    "read in Gupta et al. 2022 (CSM), Table 1",
+    "Gupta et al. 2022 (CSM), Table 1",
     ("method", "SAW AP %"),
     (("BigTime", "91.87"), ("USI3D", "78.69"), ("CGIntrinsics", "97.93")),
     "The table mixes protocols: BigTime's program computes the plain area with thresholds up to log 8, that "
@@ -261,7 +260,7 @@ MAW_TABLE = PublishedTable(
     "6.884.",
 )
 ORB_TABLE = PublishedTable(
-    "read in the result files of the repository of Stanford-ORB (visualize/methods)",
+    "the result files of the repository of Stanford-ORB (visualize/methods)",
     ("method", "PSNR"),
     (
         ("NVDiffRecMC", "41.60"),
@@ -718,7 +717,6 @@ JUDGEMENT_RECORDS = (
 _SINTEL_COLUMNS = tuple(
     f"{score}{part}" for score in ("si_mse", "si_lmse", "dssim") for part in ("", "_reflectance", "_shading")
 )
-_LPIPS = "LPIPS, which `candlelight.evaluation.perception.load_lpips` computes."
 
 
 _MARIGOLD = "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py"
@@ -742,7 +740,7 @@ _INTERIORVERSE = EvaluationProtocol(
     window="SSIM of torchmetrics 1.6 to 1.8, range 1",
     mean=_MEAN,
     source=_MARIGOLD,
-    left_out=f"{_LPIPS} Material is not scored.",
+    left_out="LPIPS, and material.",
 )
 
 
@@ -875,10 +873,9 @@ _RECORDS = (
         window="SSIM of torchmetrics 1.6 to 1.8, range 1",
         mean=_MEAN,
         source=_MARIGOLD,
-        left_out=f"{_LPIPS} The residual, which a decomposition does not have; so the shading of other data "
-        "than Hypersim is cut off at its own percentile, not at the larger one of shading and residual. "
-        "Reflectance and shading have masks of their own in the program. torchmetrics 1.2 computes another "
-        "SSIM, and the program does not say its version.",
+        left_out="LPIPS and the residual; so the shading of other data than Hypersim is cut off at its own "
+        "percentile, not at the larger one of shading and residual. Reflectance and shading have masks of "
+        "their own in the program, which names no version of torchmetrics; 1.2 computes another SSIM.",
     ),
     _INTERIORVERSE,
     _interiorverse("interiorverse-scaled", encoded=True, scaled=True),

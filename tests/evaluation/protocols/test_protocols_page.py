@@ -7,10 +7,11 @@ import os
 import re
 from pathlib import Path
 
-from candlelight.evaluation.intrinsic.protocol_records import NEVER_COMPARE, PROTOCOLS, EvaluationProtocol
+from candlelight.evaluation.intrinsic.protocol_records import NEVER_COMPARE, PROTOCOLS
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocols.md"
 MAKER = "made by tests/evaluation/protocols/test_protocols_page.py"
+NEVER_RUN = "never run on the real files"
 CHOICES = ("colour_space", "scale", "mask", "resize", "window", "mean")
 
 
@@ -20,47 +21,64 @@ def never() -> str:
 
 def table() -> str:
     head = ("protocol", "columns", *(name.replace("_", " ") for name in CHOICES))
-    lines = [head, ("---",) * len(head)]
-    for record in PROTOCOLS.values():
-        arrow = "↓" if record.better == "lower" else "↑"
-        columns = ", ".join(f"`{name}`" for name in record.columns)
-        cells = (getattr(record, name) for name in CHOICES)
-        lines.append((f"[`{record.name}`](#{record.name})", f"{columns} {arrow}", *cells))
-    return rows_of(lines)
-
-
-def rows_of(rows: list[tuple[str, ...]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-
-
-def section(record: EvaluationProtocol) -> str:
-    reads = {"comparisons": "comparisons of reflectance", "labels": "labels of shading"}
-    parts = [
-        f"### {record.name}\n",
-        f"Version {record.version}; reads {reads.get(record.reads, record.reads)}.\n",
-        f"- Source: {record.source}.",
-        f"- Files: {record.files}.",
-        f"- **{record.trial[0].upper()}{record.trial[1:]}.**",
+    rows = [
+        (
+            f"`{record.name}`",
+            f"{', '.join(f'`{name}`' for name in record.columns)} {'↓' if record.better == 'lower' else '↑'}",
+            *(getattr(record, name) for name in CHOICES),
+        )
+        for record in PROTOCOLS.values()
     ]
-    parts += [f"- Left out, or different: {record.left_out}"] if record.left_out else []
-    for published in record.published:
-        rows = [published.columns, ("---",) * len(published.columns), *published.rows]
-        remark = f" {published.remark}" if published.remark else ""
-        parts += [f"\nPublished: {published.reading}.{remark}\n"]
-        parts.append(rows_of(rows))
-        if published.sure:
-            methods = ", ".join(published.sure.methods) or "all of them"
-            parts.append(f"\nBeside own scores of the same files stand {methods}.")
-    return "\n".join(parts)
+    return rows_of(head, rows)
 
 
-def records() -> str:
-    return "\n\n".join(section(record) for record in PROTOCOLS.values())
+def sources() -> str:
+    rows = [
+        (
+            f"`{record.name}` {record.version}",
+            record.source,
+            record.files if record.trial == NEVER_RUN else f"{record.files}; {record.trial}",
+            record.left_out,
+        )
+        for record in PROTOCOLS.values()
+    ]
+    return rows_of(("protocol, version", "source", "files", "left out, or different"), rows)
+
+
+def rows_of(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Write a table; long cells that repeat the cell above say so."""
+    shown = [
+        tuple(
+            "as above" if cell == over and len(cell.split()) > 2 else cell
+            for cell, over in zip(row, above, strict=True)
+        )
+        for above, row in zip([head, *rows], rows, strict=False)
+    ]
+    lines = [head, ("---",) * len(head), *shown]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def published() -> str:
+    """List the tables whose numbers stand beside own scores."""
+    lines = []
+    for record in PROTOCOLS.values():
+        for one in record.published:
+            if one.sure is None:
+                continue
+            layout, split, rows = one.sure.data
+            methods = ", ".join(one.sure.methods) or "all"
+            remark = f" {one.remark}" if one.remark else ""
+            values = "; ".join(" ".join(row) for row in one.rows)
+            lines.append(
+                f"- **`{record.name}`** on the {rows} of `{layout}:` {split} ({methods}): "
+                f"{one.reading}.{remark} {', '.join(one.columns[1:])}: {values}."
+            )
+    return "\n".join(lines)
 
 
 def test_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for make in (never, table, records):
+    for make in (never, table, sources, published):
         start, end = f"<!-- {MAKER}: {make.__name__} -->", f"<!-- end: {make.__name__} -->"
         before, rest = page.split(start)
         between, after = rest.split(end)
@@ -73,7 +91,7 @@ def test_page_is_up_to_date() -> None:
 
 
 def test_every_protocol_says_whether_it_was_run_on_the_real_files() -> None:
-    tried = {name for name, record in PROTOCOLS.items() if record.trial != "never run on the real files"}
+    tried = {name for name, record in PROTOCOLS.items() if record.trial != NEVER_RUN}
     assert tried == {"mit-grosse", "mit-barron"}
 
 
