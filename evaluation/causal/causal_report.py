@@ -492,4 +492,5 @@ AXIOMS_PAGE = Page(
         ),
     ),
     pictures=_strips,
+    lines=score_grid,
 )
