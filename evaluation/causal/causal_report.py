@@ -86,8 +86,8 @@ _CODES_READING = (
         "codes of each factor tell it (the diagonal), and no other one (off the diagonal)."
     ),
     TextBlock(
-        "\u2191 Higher is better, \u2193 lower; the maximum is 1. Compare with random codes (lower control), and "
-        "with the factors themselves and supervised codes (upper controls), not with 0 and 1.",
+        "\u2191 Higher is better, \u2193 lower; the maximum is 1. Compare with random codes (lower control), "
+        "the factors themselves and supervised codes (upper controls), not with 0 and 1.",
         term="How to read",
     ),
     TextBlock(
