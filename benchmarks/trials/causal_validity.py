@@ -21,22 +21,24 @@ from typing import Any
 
 import torch
 
-from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
+from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_counterfactuals, planned_factors
 from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_page import write_page
 from benchmarks.trials.validity_pictures import draw_reasons
 from benchmarks.trials.validity_rule import CLAIMS
 from candlelight.evaluation.causal.control_codes import PLANTED_CODES, PlantedName, planted_codes
 from candlelight.evaluation.causal.factor_table import FactorTable
-from candlelight.evaluation.causal.measure_codes import CODE_METRICS
+from candlelight.evaluation.causal.irs import irs_by_interventions
+from candlelight.evaluation.causal.measure_codes import CODE_METRICS, OFF_DIAGONAL
 from candlelight.loaders.errors import InputError
 
 SEEDS, SLOW_SEEDS = 5, 3
 ROWS, SLOW_ROWS = 1000, 400
 FAST = ("irs", "unconfoundedness", "mig", "modularity", "minimality")  # all others have `SLOW_ROWS` images
-SLOWEST = ("dci_fast", "dci_es", "mcc")  # have `SLOW_SEEDS` seeds
+INTERVENTIONS, UNITS = "irs_do", 100  # images, each with two counterfactuals of every factor
+SLOWEST = ("dci_fast", "dci_es", "mcc", "blocks", INTERVENTIONS)  # have `SLOW_SEEDS` seeds
 WITHOUT = {"dci_fast": ("candle-confounded-color 0.5", "candle-confounded-size 1", "teapot")}
-LEFT_OUT = ("dci",)
+METRICS = (*(name for name in CODE_METRICS if name != "dci"), INTERVENTIONS)
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -51,20 +53,38 @@ def drawn_factors(title: str, rows: int, seed: int) -> FactorTable:
 
 
 def scores_of(name: str, codes: torch.Tensor, table: FactorTable, seed: int) -> dict[str, float]:
-    """Compute the scores of one metric; none if the metric refuses the codes or the factors."""
+    """Compute the scores of one metric, none if the metric refuses the codes or the factors.
+
+    Scores of which lower values are better are subtracted from 1.
+    """
     draws = torch.Generator().manual_seed(seed)
     training = torch.randperm(len(codes), generator=draws) % 2 == 0
     try:
         found = CODE_METRICS[name].compute(codes, table, training, seed).scores
     except InputError:
         return {}
-    return {score: value for score, value in found.items() if "candle2021" not in score}
+    lower = {f"1 - {score}": 1 - value for score, value in found.items() if score.endswith(OFF_DIAGONAL)}
+    left_out = ("candle2021", OFF_DIAGONAL)
+    return {score: value for score, value in found.items() if not score.endswith(left_out)} | lower
+
+
+def intervened_scores(title: str, seed: int) -> dict[PlantedName, dict[str, float]]:
+    """Score all planted codes of images and of their counterfactuals by interventions."""
+    table, rows, samples, changed = planned_counterfactuals(FACTOR_SOURCES[title], UNITS, seed)
+    found = {}
+    for kind in PLANTED_CODES:
+        codes = planted_codes(kind, table.values, seed)
+        given = codes[rows], codes[len(rows) :], samples, changed
+        found[kind] = {INTERVENTIONS: float(irs_by_interventions(*given).score)}
+    return found
 
 
 def run_job(metric: str, title: str, seed: int) -> tuple[dict[PlantedName, dict[str, float]], float]:
     """Score all planted codes by one metric on one draw of a table of factors, and measure CPU seconds."""
     torch.set_num_threads(1)
     started = time.process_time()
+    if metric == INTERVENTIONS:
+        return intervened_scores(title, seed), time.process_time() - started
     table = drawn_factors(title, ROWS if metric in FAST else SLOW_ROWS, seed)
     found = {
         kind: scores_of(metric, planted_codes(kind, table.values, seed), table, seed)
@@ -120,7 +140,7 @@ def main() -> None:
     matrix: Matrix = {title: {} for title in FACTOR_SOURCES}
     seconds = 0.0
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        for metric in (name for name in CODE_METRICS if name not in LEFT_OUT):
+        for metric in METRICS:
             file = folder / f"{metric}.json"
             if not file.exists():
                 file.write_text(json.dumps(run_metric(metric, pool)) + "\n")

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.causal.factor_table import FactorTable, tabulate_factors
 from candlelight.evaluation.views import DataIdentity
-from candlelight.generators import load_recipe, make_plan
+from candlelight.generators import Plan, counterfactual, load_recipe, make_plan
 from candlelight.generators.language.set_settings import factor_infos
 from candlelight.loaders.schema import FactorInfo
 
@@ -112,12 +113,22 @@ def planned_factors(source: FactorSource, rows: int, seed: int) -> FactorTable:
         rows: number of images, unless the source has fewer.
         seed: seed of the recipe, which decides its draws and the choice among its images.
     """
+    return tabulate_plan(source, plan_of(source, rows, seed))
+
+
+def plan_of(source: FactorSource, rows: int, seed: int) -> Plan:
+    """Plan the images of a source alone; see `planned_factors`."""
     recipe = load_recipe(source.recipe, [source.change, f"seed={seed}"])
     image_set = recipe.sets[source.set_name]
-    infos = factor_infos(image_set)
     # Other sets of the recipe are not planned.
     alone = recipe.model_copy(update={"sets": {source.set_name: image_set}})
-    samples = make_plan(alone, limit=min(rows, source.rows or rows)).samples
+    return make_plan(alone, limit=min(rows, source.rows or rows))
+
+
+def tabulate_plan(source: FactorSource, *plans: Plan) -> FactorTable:
+    """Tabulate the factors of the images of plans, one below the other."""
+    infos = factor_infos(plans[0].recipe.sets[source.set_name])
+    samples = [sample for plan in plans for sample in plan.samples]
     table = [
         [
             info.values.index(sample.factors[info.name]) if info.values else sample.factors[info.name]
@@ -126,6 +137,33 @@ def planned_factors(source: FactorSource, rows: int, seed: int) -> FactorTable:
         for sample in samples
     ]
     ids = tuple(sample.id for sample in samples)
-    identity = DataIdentity(recipe.name, "plan", source.set_name)
+    identity = DataIdentity(plans[0].recipe.name, "plan", source.set_name)
     planned = PlannedFactors(identity, ids, infos, np.array(table, dtype=np.float64))
     return tabulate_factors(planned, source.names, BINS)
+
+
+def planned_counterfactuals(
+    source: FactorSource, rows: int, seed: int
+) -> tuple[FactorTable, Tensor, Tensor, Tensor]:
+    """Plan images and their counterfactuals: each factor is set to its least and its largest value.
+
+    Args:
+        source: see `planned_factors`.
+        rows: see `planned_factors`.
+        seed: see `planned_factors`.
+
+    Returns:
+        Factors of all images, the factual ones first; rows of the factual images; of each counterfactual its
+        factual image; and whether each factor differs.
+    """
+    plan = plan_of(source, rows, seed)
+    infos = {info.name: info for info in factor_infos(plan.recipe.sets[source.set_name])}
+    ends = {
+        name: (info.values or (info.low, info.high)) for name, info in infos.items() if name in source.names
+    }
+    others = counterfactual(plan, *({name: some[place]} for name, some in ends.items() for place in (0, -1)))
+    table = tabulate_plan(source, plan, others)
+    known = {sample.id: row for row, sample in enumerate(plan.samples)}
+    samples = torch.tensor([known[str(sample.counterfactual_of)] for sample in others.samples])
+    changed = table.values[len(known) :] != table.values[samples]
+    return table, torch.arange(len(known)), samples, changed

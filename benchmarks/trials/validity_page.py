@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.trials.planned_factors import FACTOR_SOURCES
-from benchmarks.trials.validity_rule import CLAIMS, Values, mark_cells, wrong_pairs
-from candlelight.evaluation.causal.control_codes import PLANTED_CODES
+from benchmarks.trials.validity_rule import CLAIMS, Values, is_above, mark_cells, wrong_pairs
+from candlelight.evaluation.causal.control_codes import PLANTED_CODES, PlantedName
 from candlelight.evaluation.run.intervals import seed_interval
 
 MAKER = "made by benchmarks/trials/causal_validity.py"
@@ -67,6 +67,31 @@ def pairs_table(matrix: Mapping[str, Scores]) -> str:
     return markdown_table(["score", *matrix], rows)
 
 
+FAILURES: dict[str, tuple[PlantedName, tuple[str, ...]]] = {
+    "permuted: no failure": ("permuted", ("teapot", "candle")),
+    "one code entangled": ("entangled", ("teapot", "candle")),
+    "rotated": ("rotated", ("teapot", "candle")),
+    "a factor lost": ("missing", ("teapot", "candle")),
+    "noise": ("noisy", ("teapot", "candle")),
+    "nothing but noise": ("random", ("teapot", "candle")),
+    "rotated, dependent factors": ("rotated", ("causal",)),
+    "rotated, equal factors": ("rotated", ("toy-confounded 1",)),
+}
+
+
+def failures_table(matrix: Mapping[str, Scores]) -> str:
+    """Tabulate which scores are lower for codes with a failure than for the factors themselves."""
+    rows = []
+    for score in CLAIMS:
+        cells = []
+        for kind, titles in FAILURES.values():
+            found = next((matrix[title][score] for title in titles if score in matrix.get(title, {})), None)
+            sees = None if found is None else is_above(found["identity"], found[kind])
+            cells.append({True: "seen", False: "no", None: ""}[sees])
+        rows.append([f"`{score}`", *cells])
+    return markdown_table(["score", *FAILURES], rows)
+
+
 def value_text(values: Sequence[float]) -> str:
     """Format the mean over seeds with half the width of its 95 % interval, which is left out if 0.00.
 
@@ -103,6 +128,7 @@ def fill_page(text: str, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple
         "factors": factors_table(sizes),
         "claims": claims_table(),
         "pairs": pairs_table(matrix),
+        "failures": failures_table(matrix),
         "values": value_tables(matrix),
     }
     for name, content in parts.items():

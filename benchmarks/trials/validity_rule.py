@@ -34,6 +34,20 @@ CLAIMS: dict[str, tuple[Property, ...]] = {
     "dci_fast(disentanglement)": ("disentangled",),
     "dci_fast(completeness)": ("complete",),
     "dci_fast(informativeness)": ("informative",),
+    **dict.fromkeys(
+        ("blocks(r2, linear)", "blocks(spearman, linear)", "blocks(r2, mlp)", "blocks(spearman, mlp)"),
+        ("disentangled", "informative"),
+    ),
+    **dict.fromkeys(
+        (
+            "1 - blocks(r2, linear), off-diagonal",
+            "1 - blocks(spearman, linear), off-diagonal",
+            "1 - blocks(r2, mlp), off-diagonal",
+            "1 - blocks(spearman, mlp), off-diagonal",
+        ),
+        ("disentangled",),
+    ),
+    "irs_do": ("robust",),
 }
 MARGIN = 0.01  # a smaller difference does not count
 FALSE_ALARM, MISS = "▲", "▼"

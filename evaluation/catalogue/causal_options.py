@@ -74,8 +74,8 @@ _Classifiers = Annotated[
 _Counterfactuals = Annotated[
     str | None,
     Help(
-        "Images among which counterfactuals of DATA are found, or their table of factors: a set of DATA, a "
-        "path, or PATH:SET.  [default: DATA, before --selection; for irs_do none]",
+        "Images among which counterfactuals of DATA are found: a set of DATA, a path, PATH:SET, or for "
+        "--codes a table of factors.  [default: DATA before --selection; irs_do needs them]",
         "SOURCE",
     ),
 ]

@@ -82,11 +82,12 @@ _CODES_READING = (
         "use different codes. MIG, SAP, modularity, InfoM and DCI's disentanglement ask whether codes and "
         "factors belong together one by one; minimality and T-MEX ask the same where factors depend on each "
         "other. Explicitness, InfoE, sufficiency, R2 and DCI's informativeness ask whether the "
-        "codes tell the factors at all; MCC whether each factor is a map of one code."
+        "codes tell the factors at all; MCC whether each factor is a map of one code. Blocks ask whether the "
+        "codes of each factor tell it (the diagonal), and no other one (off the diagonal)."
     ),
     TextBlock(
-        "\u2191 Higher is better; the maximum is 1. Compare with random codes (lower control), and with the "
-        "factors themselves and supervised codes (upper controls), not with 0 and 1.",
+        "\u2191 Higher is better, \u2193 lower; the maximum is 1. Compare with random codes (lower control), "
+        "the factors themselves and supervised codes (upper controls), not with 0 and 1.",
         term="How to read",
     ),
     TextBlock(
@@ -517,13 +518,10 @@ AXIOMS_PAGE = Page(
         TextBlock(
             "Effectiveness is the share of counterfactual images in which a classifier sees the new class; "
             "composition is the mean difference of pixels after interventions that change nothing, and "
-            "reversibility after interventions there and back (Monteiro et al. 2023)."
-        ),
-        TextBlock(
-            "a model that does nothing has no errors and no effectiveness; the effectiveness of the rendered "
-            "counterfactual is the accuracy of the classifier.",
-            term="Compare",
+            "reversibility after interventions there and back (Monteiro et al. 2023). The rendered "
+            "counterfactual has the accuracy of the classifier; a model that does nothing has no errors."
         ),
     ),
     pictures=_strips,
+    lines=score_grid,
 )

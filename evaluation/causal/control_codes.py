@@ -197,6 +197,7 @@ PlantedName = Literal[
     "redundant",
     "rotated",
     "mixed",
+    "entangled",
     "missing",
     "noisy",
     "supervised",
@@ -242,6 +243,9 @@ PLANTED_CODES: dict[PlantedName, PlantedTruth] = {
     "mixed": PlantedTruth(
         False, False, True, False, False, "pairs of factors, each plus a function of the other"
     ),
+    "entangled": PlantedTruth(
+        False, False, True, False, False, "the first factor plus the second; all others alone"
+    ),
     "missing": PlantedTruth(True, False, False, False, True, "all factors but the last"),
     "noisy": PlantedTruth(True, True, None, None, None, "each factor plus noise of its variance"),
     "supervised": PlantedTruth(True, True, None, None, None, "predictions of each factor, some wrong"),
@@ -275,6 +279,7 @@ def planted_codes(
       an odd number is rotated with factor 0 afterwards.
     - "mixed": for the same pairs ``a' = a + 1.5 sin 2b``, then ``b' = b + 1.5 sin 2a'``; invertible by
       subtracting in reverse order.
+    - "entangled": g, with factor 1 added to the code of factor 0.
     - "missing": g without the last factor.
     - "noisy": ``g + n``, n normal of variance ``1 / signal_to_noise``.
     - "supervised": g of another sample in a share ``errors`` of the samples, drawn for each factor: a
@@ -287,8 +292,8 @@ def planted_codes(
 
     Args:
         name: the map.
-        factors: one row of factors per sample; classes by number. At least two for "rotated", "mixed" and
-            "missing".
+        factors: one row of factors per sample; classes by number. At least two for "rotated", "mixed",
+            "entangled" and "missing".
         seed: decides all random numbers.
         degrees: angle of "rotated"; a multiple of 90 mixes nothing.
         signal_to_noise: ratio of the variances of "noisy", above 0.
@@ -314,7 +319,7 @@ def planted_codes(
     if not bool(factors.isfinite().all()):
         raise InputError("`factors` must be finite, got nan or inf; leave out samples without a value")
     number = factors.shape[1]
-    if name in ("rotated", "mixed", "missing") and number < 2:
+    if name in ("rotated", "mixed", "entangled", "missing") and number < 2:
         raise InputError(f"`{name}` codes need at least 2 factors, got {number}")
     if not 0 < signal_to_noise:
         raise InputError(f"`signal_to_noise` must be above 0, got {signal_to_noise}")
@@ -340,6 +345,9 @@ def planted_codes(
             codes = _rotated(scaled, degrees)
         case "mixed":
             codes = _mixed(scaled)
+        case "entangled":
+            codes = scaled.clone()
+            codes[:, 0] += codes[:, 1]
         case "missing":
             codes = scaled[:, :-1]
         case "noisy":

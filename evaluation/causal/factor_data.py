@@ -199,16 +199,13 @@ def open_with_counterfactuals(choice: Mapping[str, Any], options: Any, models: o
     images, text = open_factors(choice, options, models), options.counterfactuals
     if text and Path(text).suffix.lower() in _READERS and ":" not in text:
         return CounterfactualData(images, read_factors(text))
+    if not text and not options.selection:
+        return CounterfactualData(images, images)
     if text:
-        place = None if is_view(data) else data
-        others = open_secondary("factors", place, text, **factor_options(options))
+        others = open_secondary("factors", None if is_view(data) else data, text, **factor_options(options))
     else:
-        others = open_whole(choice, options) if options.selection else images
-        if others is images:
-            return CounterfactualData(images, images)
-    return CounterfactualData(
-        images, others if options.size is None else ResizedFactors(others, options.size)
-    )
+        others = open_whole(choice, options)
+    return CounterfactualData(images, ResizedFactors(others, options.size) if options.size else others)
 
 
 def open_whole(choice: Mapping[str, Any], options: Any) -> Any:

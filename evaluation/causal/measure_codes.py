@@ -235,8 +235,6 @@ def _blocks(
     """Compute `block_matrices` of given blocks, or of those that are found on the rows to fit on."""
     known = blocks or dict(enumerate(find_blocks(codes[training], table.values[training])))
     scores, matrices = {}, {"blocks": codes.new_zeros(codes.shape[1], len(table.names))}
-    for factor, members in known.items():
-        matrices["blocks"][list(members), factor] = 1
     kinds: dict[BlockRegression, Any] = {"linear": slice(None), "mlp": _few_rows(training, seed)}
     for kind, rows in kinds.items():
         given = codes[rows], table.values[rows], known, training[rows], kind
@@ -245,6 +243,8 @@ def _blocks(
             name = f"blocks({part}, {kind})"
             scores[name], scores[f"{name}{OFF_DIAGONAL}"] = diagonal_scores(matrix)
             matrices[name] = matrix
+    for factor, members in known.items():
+        matrices["blocks"][list(members), factor] = 1
     return CodeScores(scores, matrices)
 
 

@@ -199,10 +199,9 @@ def _score_interventions(encoded: Encoded, data: CounterfactualData) -> dict[str
     Raises:
         InputError: see `pair_units`.
     """
-    run, seed, names = encoded.run, encoded.run.options.seed, encoded.table.names
-    rows, places, changed = (
-        part.to(run.device) for part in pair_units(data.images, data.counterfactuals, names)
-    )
+    run, seed = encoded.run, encoded.run.options.seed
+    pairs = pair_units(data.images, data.counterfactuals, encoded.table.names)
+    rows, places, changed = (part.to(run.device) for part in pairs)
     others = replace(run, data=data.counterfactuals, fingerprint=Fingerprint())
     moved = compute_codes(others, data.images.known_ids)
     both = {name: (encoded.codes[name], moved[name]) for name in moved}
@@ -226,10 +225,8 @@ def _of_interventions(given: tuple[Tensor, ...], groups: list[str], seed: int) -
         scores, replicates = resampled_interval(statistic, groups, seed, MOST_RESAMPLES, repeats=False)
     except InputError as error:
         return MeasuredCodes({}, {}, {}, str(error))
-    matrix: Float[Tensor, "codes factors"] = torch.full(
-        [given[0].shape[1], found.matrix.shape[1]], torch.nan, dtype=torch.float64
-    )
-    matrix[found.codes.cpu()] = found.matrix.cpu()
+    empty = found.matrix.new_full([given[0].shape[1], found.matrix.shape[1]], torch.nan)
+    matrix = empty.index_copy(0, found.codes, found.matrix)
     return MeasuredCodes(scores, replicates, {"irs_do": matrix.tolist()})
 
 

@@ -140,7 +140,9 @@ def test_blocks_of_the_command_are_for_encoders_and_off_diagonals_are_better_low
     found = evaluate("codes", columns, codes, blocks=["a=1", "b=0"], **given)
     for name in ("mine", "factors as codes"):
         assert found[name].scores["blocks(r2, linear)"].value == pytest.approx(1)
-    better = found["mine"].about.better
+    found["mine"] = evaluate("codes", columns, codes, blocks=["a=1", "b=7"], controls=False, **given)["mine"]
+    assert found["mine"].details["notes"][-1] == "mine: no blocks: `blocks` must lie in 0..1, got 7"
+    better = found["factors as codes"].about.better
     assert (better["irs"], better["blocks(r2, mlp), off-diagonal"]) == ("higher", "lower")
     for wrong, message in (("c=1", r"expected a factor \(a, b\)"), ("a=x", "got a=x"), ("a", "NAME=SOURCE")):
         with refused(message):

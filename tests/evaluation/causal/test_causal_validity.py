@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchmarks.trials import causal_validity, validity_page
-from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
+from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_counterfactuals, planned_factors
 from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_rule import CLAIMS, has_claim, mark_cells, wrong_pairs
 from candlelight.evaluation.causal import PLANTED_CODES, estimators
@@ -101,6 +101,23 @@ def test_a_score_that_is_missing_in_some_seeds_is_nan_there():
     assert str(table) == "{'a': {'identity': [nan, nan], 'random': [1.0, nan]}}"
 
 
+def test_planned_counterfactuals_change_a_factor_and_what_it_causes(monkeypatch):
+    table, rows, _, changed = planned_counterfactuals(FACTOR_SOURCES["causal"], 5, 0)
+    assert (len(table.values), len(rows)) == (5 + 5 * 8, 5)
+    sets = {tuple(row) for row in changed.tolist()}
+    assert sets == {
+        (True, True, False, False),
+        (False, True, False, False),
+        (False, False, True, True),
+        (False, False, False, True),
+    }
+    monkeypatch.setattr(causal_validity, "UNITS", 20)
+    found = causal_validity.intervened_scores("toy-confounded 1", 0)
+    values = {kind: scores["irs_do"] for kind, scores in found.items()}
+    assert values["identity"] == values["permuted"] == pytest.approx(1)
+    assert max(values["rotated"], values["entangled"]) < 0.8
+
+
 def test_planned_factors_are_those_of_the_recipe():
     fixed = planned_factors(FACTOR_SOURCES["toy-confounded 1"], 20, 0)
     assert fixed.names == ("object_type", "color")
@@ -115,10 +132,10 @@ def test_planned_factors_are_those_of_the_recipe():
 def test_every_score_of_every_metric_has_a_claim_and_stands_on_the_page(monkeypatch):
     monkeypatch.setattr(estimators, "_STAGES", 5)
     codes = causal_validity.planted_codes("rotated", TABLE.values, 0)
-    metrics = [name for name in CODE_METRICS if name not in causal_validity.LEFT_OUT]
+    metrics = [name for name in causal_validity.METRICS if name in CODE_METRICS]
     scores = [score for name in metrics for score in causal_validity.scores_of(name, codes, TABLE, 0)]
-    assert set(scores) == set(CLAIMS)
-    for name in ("claims", "pairs", "values"):
+    assert {*scores, causal_validity.INTERVENTIONS} == set(CLAIMS)
+    for name in ("claims", "pairs", "failures", "values"):
         assert set(re.findall(r"^\| `(.*?)` \|", part(name), re.M)) == set(CLAIMS), "run the trial again"
     for title in FACTOR_SOURCES:
         assert part("values").count(f"### {title}\n") == 1

@@ -49,6 +49,7 @@ def test_closed_forms():
     assert torch.allclose(planted_codes("missing", GRID, 0), exact[:, :3])
     assert torch.allclose(planted_codes("monotone", two, 0), torch.exp(3 * two))
     assert not planted_codes("constant", GRID, 0).any()
+    assert torch.allclose(planted_codes("entangled", GRID, 0) - exact, exact[:, [1]] * torch.eye(4)[0])
     column = torch.tensor([[10.0], [30.0], [20.0], [99.0]])  # phases 0, 1/2, 1/4, 3/4
     assert planted_codes("wrapped", column, 0).flatten().tolist() == [0.5, 0, 0.75, 0.25]
     circle = planted_codes("circular", column, 0)
