@@ -90,7 +90,7 @@ def test_models_in_the_commands_of_the_page(published, tmp_path: Path, monkeypat
 
 def test_code_of_the_page_compiles_and_imports_what_there_is() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 3
     for block in blocks:
         compile(block, "others.md", "exec")
     for line in re.findall(r"^from evaluation.*$", PAGE, re.M):
