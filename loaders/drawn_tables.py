@@ -21,6 +21,7 @@ from candlelight.loaders.schema import FactorValue
 _SURE = 1 - 1e-9  # a probability of 1, up to rounding
 _DETERMINED = 1e-3  # an estimated probability as near as this to 0 or 1
 _STRATUM = 10  # rows of a stratum, from which on a value that none of them has is said not to occur
+_FEWEST = 4  # rows of an interventional set
 _SHOWN = 20  # values in a message
 _PLANNED = ("factor.", "drawn.", "propensity.", "do.")  # columns of a plan
 
@@ -172,7 +173,7 @@ def interventional_tables(
         open_set: opens a set by its name.
 
     Raises:
-        InputError: a value has no set, or several.
+        InputError: a value has no set of four rows or more, or several.
     """
     having = [
         name
@@ -187,12 +188,13 @@ def interventional_tables(
             for one in tables
             if all({**done} == {**before, treatment: done.get(treatment)} for done in one.interventions)
             and one.rows_with(treatment, value).all()
+            and len(one) >= _FEWEST
         ]
         if len(fits) != 1:
             got = ", ".join(one.name for one in fits) or "none"
             raise InputError(
-                f"expected one set with do({treatment} = {value}) in all rows and no other intervention, got "
-                f"{got}; name the sets with {argument('interventions')}"
+                f"expected one set with do({treatment} = {value}) in all of 4 rows or more and no other "
+                f"intervention, got {got}; name the sets with {argument('interventions')}"
             )
         found += fits
     return found

@@ -46,8 +46,8 @@ from candlelight.loaders.illuminants import LUMINANCE
 from candlelight.loaders.verification.checksums import file_sha256
 
 Estimates = Float64[ndarray, "replicates 3"]  # effect, low, high; nan where there is none
-_FAR = 3  # standard errors between two truths that disagree
-_SMALL = 0.05  # standard error of the truth, in widths of intervals; a fifth of theirs
+# Standard errors between truths that disagree; standard error of the truth, in widths of intervals.
+_FAR, _SMALL = 3, 0.05
 
 
 def luminance(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, " batch"]:
@@ -108,6 +108,8 @@ def _open(choice: Mapping[str, Any], options: EffectsOptions, models: object) ->
         raise InputError(f"expected two values and different names, got {options.values}, {', '.join(names)}")
     tables = planned_tables(Path(data)) if str(data).endswith(".parquet") else {}
     images: dict[str, Any] = {}
+    if tables and choice["split"] is not None:
+        raise InputError(f"{data}: a plan has no splits; leave {argument('split')} out")
 
     def open_set(name: str | None, rows: Any = None, limit: int | None = None) -> DrawnTable:
         if tables:
@@ -196,10 +198,7 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     parts = [rows.part(k, count, size) for k in range(count)]
     made = {name: one.model for name, one in run.models.items()}
     made |= {name: _estimates(function, parts) for name, function in _SHIPPED.items()}
-    made |= {"oracle": _oracle(outcomes[0], size, count, notes), "zero effect": np.zeros((count, 3))}
-    sources = dict.fromkeys(_SHIPPED, "shipped") | {"oracle": "control", "zero effect": "control"}
-    added = {name: NamedModel(ModelIdentity(name, one), None, "linear") for name, one in sources.items()}
-    run = replace(run, models=run.models | added)
+    made["oracle"], made["zero effect"] = _oracle(*outcomes[0], size, count, notes), np.zeros((count, 3))
     truth, error = truths[-1]
     if abs(truth - truths[0][0]) > _FAR * math.hypot(*(one[1] for one in truths)):
         notes.append("the truths of the interventional sets and of the plan disagree: do their mechanisms?")
@@ -226,19 +225,14 @@ def score_estimates(estimates: Estimates, truth: float, error: float = 0.0) -> d
     Returns:
         ``rmse``; ``bias``, with a t interval over replicates; ``coverage``, the share of the intervals that
         hold the truth, with the exact interval of Clopper and Pearson 1934; and ``width``, the mean width.
-
-    Raises:
-        InputError: there are fewer than two replicates.
+        Intervals of a single replicate are nan, but that of the coverage.
 
     Example:
         >>> found = score_estimates(np.array([[1.0, 0.0, 2.0], [2.0, 1.5, 2.5]]), 1.0)
         >>> found["bias"].value, found["coverage"].value, found["width"].value
         (0.5, 0.5, 1.5)
     """
-    count = len(estimates)
-    if count < 2:
-        raise InputError(f"expected two replicates or more, got {count}")
-    groups = [str(row) for row in range(count)]
+    count, groups = len(estimates), [str(row) for row in range(len(estimates))]
     (value, low, high), hits = estimates.T, int(((estimates[:, 1:] - truth) * [1, -1] <= 0).all(1).sum())
     mean, spread, known = clustered_mean((value - truth).tolist(), groups)
     reach = float(stdtrit(known - 1, 0.975)) * math.hypot(spread, error) if known > 1 else math.nan
@@ -284,7 +278,10 @@ def _outcome(run: Run[EffectsOptions], table: DrawnTable) -> Float64[ndarray, " 
 def _difference(arms: Sequence[DrawnTable], outcomes: Sequence[ndarray]) -> tuple[float, float]:
     """Return the difference of the means of two sets, and its standard error over units."""
     one, other = (clustered_mean(y.tolist(), arm.units) for arm, y in zip(arms, outcomes, strict=True))
-    return one.mean - other.mean, math.hypot(one.error, other.error)
+    error = math.hypot(one.error, other.error)
+    if arms[0].units == arms[1].units:
+        error = clustered_mean((outcomes[0] - outcomes[1]).tolist(), arms[0].units).error
+    return one.mean - other.mean, error
 
 
 def _tabulate(run: Run[EffectsOptions], outcome: Float64[ndarray, " n"]) -> tuple[_Rows, list[str]]:
@@ -315,14 +312,15 @@ def _estimates(function: Callable[[_Rows], EffectEstimate], parts: Sequence[_Row
     return np.array(found)[:, [0, 2, 3]]
 
 
-def _oracle(outcomes: Sequence[ndarray], size: int, count: int, notes: list[str]) -> Estimates:
-    """Subtract the means of random arms, each of half a replicate, of the interventional sets."""
-    shortest = min(map(len, outcomes))
+def _oracle(treated: ndarray, control: ndarray, size: int, count: int, notes: list[str]) -> Estimates:
+    """Subtract the means of arms of different units, each of half a replicate, of the interventional sets."""
+    shortest = min(len(treated), len(control))
     half = max(min(size, shortest) // 2, 2)
     fits = min(count, shortest // half)
     if fits < count or half < size // 2:
         notes.append(f"oracle: the interventional sets are enough for {fits} replicates of {2 * half} rows")
-    pairs = [np.concatenate([one[k::fits][:half] for one in outcomes]) for k in range(fits)]
+    arms = treated, np.roll(control, 1)  # both sets may have the same units
+    pairs = [np.concatenate([one[k::fits][:half] for one in arms]) for k in range(fits)]
     return np.array([naive_effect(pair, np.repeat([1, 0], half)) for pair in pairs])[:, [0, 2, 3]]
 
 
@@ -333,6 +331,7 @@ EFFECTS = Evaluation(
     options=EffectsOptions,
     reads=Reading(open=_open),
     study=_score_effects,
+    controls={**_SHIPPED, "oracle": _oracle, "zero effect": np.zeros},
     page="candlelight.evaluation.causal.causal_report:EFFECTS_PAGE",
     needs_models=False,
 )

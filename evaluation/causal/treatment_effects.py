@@ -169,8 +169,7 @@ def _check_arms(arm: Arms, propensity: Float64[ndarray, " n"] | None = None) -> 
     if min(sizes) < 2:
         raise InputError(f"`arm`: expected two rows or more with 1 and with 0, got {sizes[0]} and {sizes[1]}")
     if propensity is not None and not ((propensity > 0) & (propensity <= 1)).all():
-        reach = f"{propensity.min():g} to {propensity.max():g}"
-        raise InputError(f"`propensity`: positivity fails: expected above 0 to 1, got {reach}")
+        raise InputError(f"`propensity`: positivity fails: expected above 0 to 1, got {propensity.min():g}")
 
 
 def _estimate(value: float, error: float, reach: float) -> EffectEstimate:

@@ -151,6 +151,8 @@ def test_scores_of_few_replicates_by_hand():
     assert scores["rmse"].value == pytest.approx(2**0.5)
     assert scores["width"].value == 1.5
     assert scores["coverage"].value == pytest.approx(1 / 3)  # a missing interval holds nothing
+    one = score_estimates(table[:1], 1.0)
+    assert (one["coverage"].high, np.isnan(one["bias"].low), np.isnan(one["width"].low)) == (1, True, True)
     assert score_estimates(table[:2, [0, 0, 0]], 1.0)["coverage"].low == pytest.approx(0.0126, abs=1e-4)
 
 
@@ -159,7 +161,6 @@ def test_scores_of_few_replicates_by_hand():
     [
         (lambda: naive_effect(np.arange(3.0), ARM[1:]), "two rows or more with 1 and with 0, got 1 and 2"),
         (lambda: ipw_effect(np.arange(4.0), ARM, np.array([1, 1, 0.5, 0])), "`propensity`: positivity fails"),
-        (lambda: score_estimates(np.ones((1, 3)), 0.0), "two replicates or more, got 1"),
     ],
 )
 def test_what_cannot_be_estimated_is_refused(call, message):

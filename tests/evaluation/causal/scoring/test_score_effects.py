@@ -185,6 +185,9 @@ def test_replicates_are_every_twentieth_row_and_planted_files_land_where_they_mu
     assert found["biased"].scores["coverage"].value == 0
     assert found["narrow"].scores["coverage"].value <= 0.2
     assert found["narrow"].scores["bias"].value == pytest.approx(found["perfect"].scores["bias"].value)
+    with refused("model `ipw`: the name is that of a control"):
+        score(plans / "effects-overlap.parquet", OVERLAP, models=[f"ipw={tmp_path / 'mine.csv'}"])
+    assert found["naive"].about.model["source"] == "control"
     with refused("estimates `mine`: expected 19 rows, one for each replicate .*, got 20"):
         score(plans / "effects-overlap.parquet", OVERLAP, models=[str(tmp_path / "mine.csv")], replicates=19)
     for text, message in {
@@ -230,6 +233,30 @@ def test_a_determined_treatment_is_refused(tmp_path):
     save_plan(toys, tmp_path / "toys.parquet")
     with refused("positivity fails: by its mechanism, `color` is never (blue|red) where toy=[abc]"):
         evaluate("effects", tmp_path / "toys.parquet", treatment="color", values="blue,red", outcome="x")
+
+
+def test_interventions_on_the_same_units_have_an_exact_truth(tmp_path):
+    rng, count = np.random.default_rng(0), 200
+    u, ids = rng.normal(size=count), [f"u{row}" for row in range(count)]
+    parts = []
+    for name, done in {"observed": None, "do_dim": "dim", "do_bright": "bright"}.items():
+        lamps = rng.choice(["dim", "bright"], count) if done is None else np.full(count, done)
+        columns = {"id": [f"{name}-{one}" for one in ids], "unit": ids, "set": [name] * count}
+        columns |= {"factor.lamp": lamps, "factor.power": 5.0 * (lamps == "bright") + u}
+        columns["do.lamp"] = pa.array([done] * count, pa.string())
+        parts.append(pa.table(columns))
+    pq.write_table(pa.concat_tables(parts), tmp_path / "paired.parquet")
+    found = score(tmp_path / "paired.parquet", {**OVERLAP, "adjust": []}, replicates=10)
+    notes = notes_of([found["oracle"]])
+    assert notes[0].startswith("true effect by the interventional sets: 5 (standard error ")
+    assert float(notes[0].split()[-1][:-1]) < 1e-9
+    assert "no causal graph tells whether the adjustment is valid" in notes
+    # The arms of the oracle are of different units, so that its intervals are those of independent arms.
+    oracle = found["oracle"].scores
+    assert oracle["width"].value == pytest.approx(2 * 2.1 * (2 / 10) ** 0.5, rel=0.2)
+    assert oracle["rmse"].value > 0.2
+    with refused("paired.parquet: a plan has no splits"):
+        score(tmp_path / "paired.parquet", OVERLAP, split="train")
 
 
 def test_adjusting_for_an_effect_is_told(plans):
