@@ -184,3 +184,4 @@ def _write_codes(cache: Path, root: Path) -> None:
     np.save(root / "mixed.npy", codes)
     columns = {f"code {number}": codes[:, number] for number in range(codes.shape[1])}
     pyarrow.parquet.write_table(pyarrow.table({"id": view.ids, **columns}), root / "mixed.parquet")
+    (root / "graph.json").write_text('{"nodes": ["scene", "color"], "edges": [["scene", "color"]]}')

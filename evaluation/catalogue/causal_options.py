@@ -167,26 +167,16 @@ class GraphOptions(FactorDataOptions):
 
     files: ClassVar[Files] = CODES_FILES
     layers: _Layers = ()
-    graphs: Annotated[
-        tuple[str, ...], Help("Estimated graph, .npy, .npz or .json; repeatable.", "[NAME=]FILE", "graph")
-    ] = ()
+    graphs: Annotated[tuple[str, ...], Help("Estimated graph; repeatable.", "[NAME=]FILE", "graph")] = ()
     truth: Annotated[object, Help("True graph, a file as of --graph.", "FILE", default="that of DATA")] = None
-    discover: Annotated[
-        tuple[DiscoveryName, ...], Help("Find graphs of codes and factors by causal-learn; repeatable.")
-    ] = ()
-    compare: Annotated[
-        _Compare, Help("Compare DAGs or CPDAGs; auto: CPDAGs where an estimate has undirected edges.")
-    ] = "auto"
-    hidden: Annotated[
-        _Hidden, Help("Hidden common causes: refuse them, or make bidirected edges of them.")
-    ] = "refuse"
+    discover: Annotated[tuple[DiscoveryName, ...], Help("Find graphs by causal-learn; repeatable.")] = ()
+    compare: Annotated[_Compare, Help("Graphs to compare; auto: CPDAGs if an edge is undirected.")] = "auto"
+    hidden: Annotated[_Hidden, Help("Hidden common causes: refuse, or make edges of them.")] = "refuse"
     threshold: Annotated[float | None, At(least=0), Help("Size above which a weight is an edge.")] = None
     match: Annotated[_Match, Help("Correlation that matches codes with factors.")] = "pearson"
-    test: Annotated[
-        _Test, Help("Test of --discover; auto: fisher-z for numbers, chi2 for classes, ranks for both.")
-    ] = "auto"
+    test: Annotated[_Test, Help("Test; auto: fisher-z, of classes chi2, of both ranks.")] = "auto"
     alpha: Annotated[float, At(above=0, below=1), Help("Level of the tests of PC.")] = 0.05
-    resamples: Annotated[int, At(least=20), Help("Subsamples for the intervals of --discover.")] = 50
+    resamples: Annotated[int, At(least=20), Help("Subsamples for intervals of --discover.")] = 50
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,10 +54,9 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
 
 
 _READING = (
-    "SHD counts the pairs of factors whose edges differ from the true graph; lower is better. Of all others "
-    "higher is better: skeleton ignores directions, arrows are the arrowheads alone, and orientation is the "
-    "share of right edges among the pairs that have one in both graphs. Compare with the empty graph, which "
-    "has a low SHD where edges are few, and with random graphs, whose interval holds 95 % of them."
+    "SHD counts the pairs of factors whose edges differ; lower is better, of all others higher. Compare with "
+    "the empty graph, whose SHD is low where edges are few, and with random graphs; their interval is the "
+    "range of 95 % of them."
 )
 GRAPH_PAGE = Page(
     section=_section,

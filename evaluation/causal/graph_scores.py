@@ -57,9 +57,9 @@ def graph_scores(estimate: Shaped[Tensor, "n n"], truth: Shaped[Tensor, "n n"]) 
     algorithm, Machine Learning 65, sec. 8.1), and so does an undirected edge in place of an arrow. Compare
     two DAGs, or two CPDAGs (`cpdag`).
 
-    Blind to: what an error costs. A reversed edge at the root may spoil the effects of all interventions, and
-    one between leaves none. SHD prefers few edges: where less than half of the pairs have an edge, the empty
-    graph is better than most random ones.
+    Blind to: what an error costs. A reversed edge near the root may spoil the effects of most interventions,
+    and one at a leaf those of few. SHD prefers few edges: unless two thirds of the pairs have an edge, the
+    empty graph is better than random graphs with as many edges are on average.
 
     Args:
         estimate: adjacency; see the top of this module.
