@@ -198,7 +198,7 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     parts = [rows.part(k, count, size) for k in range(count)]
     made = {name: one.model for name, one in run.models.items()}
     made |= {name: _estimates(function, parts) for name, function in _SHIPPED.items()}
-    made["oracle"], made["zero effect"] = _oracle(*outcomes[0], size, count, notes), np.zeros((count, 3))
+    made["oracle"], made["zero effect"] = _oracle(outcomes[0], size, count, notes), np.zeros((count, 3))
     truth, error = truths[-1]
     if abs(truth - truths[0][0]) > _FAR * math.hypot(*(one[1] for one in truths)):
         notes.append("the truths of the interventional sets and of the plan disagree: do their mechanisms?")
@@ -312,14 +312,14 @@ def _estimates(function: Callable[[_Rows], EffectEstimate], parts: Sequence[_Row
     return np.array(found)[:, [0, 2, 3]]
 
 
-def _oracle(treated: ndarray, control: ndarray, size: int, count: int, notes: list[str]) -> Estimates:
+def _oracle(outcomes: Sequence[ndarray], size: int, count: int, notes: list[str]) -> Estimates:
     """Subtract the means of arms of different units, each of half a replicate, of the interventional sets."""
-    shortest = min(len(treated), len(control))
+    shortest = min(map(len, outcomes))
     half = max(min(size, shortest) // 2, 2)
     fits = min(count, shortest // half)
     if fits < count or half < size // 2:
         notes.append(f"oracle: the interventional sets are enough for {fits} replicates of {2 * half} rows")
-    arms = treated, np.roll(control, 1)  # both sets may have the same units
+    arms = outcomes[0], np.roll(outcomes[1], 1)  # both sets may have the same units
     pairs = [np.concatenate([one[k::fits][:half] for one in arms]) for k in range(fits)]
     return np.array([naive_effect(pair, np.repeat([1, 0], half)) for pair in pairs])[:, [0, 2, 3]]
 
