@@ -30,8 +30,8 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
     places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     found, counts = np.array(estimate), dict.fromkeys(_KINDS, 0)
     with drawing(4.6) as figure:
-        axes = figure.subplots()
-        axes.set(xlim=(-1.5, 1.5), ylim=(-1.2, 1.2), aspect="equal")
+        figure.set_layout_engine("none")  # which would move the axes each time that they are drawn
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(-1.5, 1.5), ylim=(-1.15, 1.4))
         axes.axis("off")
         for one, other in np.argwhere(np.triu(found + found.T + truth + np.transpose(truth))):
             own, wanted = ((graph[one][other], graph[other][one]) for graph in (found, truth))
@@ -47,7 +47,7 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
             axes.text(place[0], place[1], short_name(name), ha="center", va="center", color=INK, fontsize=9)
         for kind, (colour, line) in _KINDS.items():
             axes.plot([], [], line, color=colour, label=kind)
-        axes.legend(loc="lower center", ncols=len(_KINDS), bbox_to_anchor=(0.5, 1), fontsize=9)
+        axes.legend(loc="upper center", ncols=len(_KINDS), fontsize=9)
         said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         alt = f"Graph of {len(nodes)} nodes with edges: {said}."
         return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: edges {said}.")

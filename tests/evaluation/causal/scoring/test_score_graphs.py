@@ -7,6 +7,7 @@ import torch
 
 from candlelight.evaluation.causal import GRAPH_CONTROLS, cpdag, graph_scores, open_graph
 from candlelight.evaluation.report.blocks import PlotBlock
+from candlelight.evaluation.report.drawing import saving_figures
 from candlelight.evaluation.report.page import report_sections
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
@@ -264,10 +265,13 @@ def test_frames_bring_their_graph(tmp_path):
     assert list(found)[:2] == ["factors pc", "net#0 0 pc"]
 
 
-def test_page_draws_the_graphs(columns):
+def test_page_draws_the_graphs(columns, tmp_path):
     network = {"nodes": [*NAMES], "edges": ["ca", "bc", "cd", "bd"]}
     results = list(score(columns, {"g#0": open_graph(network), "g#1": open_graph(TRUTH)}).values())
+    with saving_figures(tmp_path):
+        (saved,) = report_sections(results, {})
     (section,) = report_sections(results, {})
+    assert saved == section
     plots = [block for block in section.blocks if isinstance(block, PlotBlock)]
     assert [plot.caption for plot in plots] == [
         "True graph: edges 5 right, 0 turned, 0 extra, 0 missing.",
