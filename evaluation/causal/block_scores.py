@@ -102,7 +102,7 @@ def block_matrices(
             to fit on.
         training: true for rows to fit on, the others are scored; None fits and scores all rows.
         regression: "linear" is least squares; "mlp" scikit-learn's network of two layers of 64 units,
-            stopped early, one for each block.
+            stopped early, one for each block and factor.
         unordered: columns whose values have no order.
         turning: columns of angles in degrees.
         seed: seed of the networks.
@@ -136,13 +136,19 @@ def block_matrices(
     for block, members in known.items():
         if len(members):
             given = codes[fitted][:, members], columns[fitted], codes[scored][:, members]
-            made = predict_by_line(*given) if regression == "linear" else predict_by_network(*given, seed)
+            made = predict_by_line(*given) if regression == "linear" else _by_networks(*given, owners, seed)
             ranks = standardise(mean_ranks(made)) * standardise(mean_ranks(truth))
             table[block] = torch.stack([r2_score_of_factors(made, truth), ranks.mean(0)])
     table[:, :, (truth == truth[:1]).all(0)] = torch.nan
     found = torch.stack([table[:, :, owners == factor].nanmean(2) for factor in range(count)], dim=2)
     found[:, 1, list(unordered)] = torch.nan
     return found[:, 0], found[:, 1]
+
+
+def _by_networks(codes: Tensor, columns: Tensor, scored: Tensor, owners: Tensor, seed: int) -> Tensor:
+    """Predict each factor by a network of its own, so that no other factor decides when its training ends."""
+    parts = [columns[:, owners == factor] for factor in torch.unique(owners).tolist()]
+    return torch.cat([predict_by_network(codes, part, scored, seed) for part in parts], dim=1)
 
 
 def diagonal_scores(matrix: Float[Tensor, "blocks factors"]) -> tuple[float, float]:
