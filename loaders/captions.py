@@ -105,7 +105,10 @@ def check_caption(template: str, names: Collection[str]) -> None:
         if name is None:
             continue
         if name not in (OBJECTS, *names):
-            raise InputError(f"caption: `{name}` is no factor of this set{did_you_mean(name, names)}")
+            near = did_you_mean(name, [*names, OBJECTS])
+            raise InputError(f"caption: `{name}` is no factor of this set{near}")
+        if name == OBJECTS and (conversion or spec):
+            raise InputError(f"caption: expected {{{OBJECTS}}} without a format, which is for numbers")
         if conversion or not _SPEC.fullmatch(spec or ""):
             got = (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
             raise InputError(f"caption: expected {{{name}}} or {{{name}:.2f}}, got {{{name}{got}}}")

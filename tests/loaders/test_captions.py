@@ -109,6 +109,8 @@ def test_templates_are_filled(make_frame, info):
         ("{}", "caption: `` is no factor of this set"),
         ("{size:99999999}", "caption: expected {size} or {size:.2f}, got {size:99999999}"),
         ("{size!r}", "caption: expected {size} or {size:.2f}, got {size!r}"),
+        ("{object}", "caption: `object` is no factor of this set; did you mean `objects`?"),
+        ("{objects:.1f}", "caption: expected {objects} without a format"),
         ("{size", "caption: expected names in braces, got '{size'"),
     ],
 )
