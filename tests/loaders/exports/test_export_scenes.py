@@ -1,6 +1,7 @@
 """Exports of several views: points and depth agree between views, in COLMAP and as nerfstudio reads them."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from candlelight.loaders.exports import export_colmap, export_nerfstudio
 from candlelight.loaders.exports.export_colmap import quaternion
 from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.files.png16 import decode_png16
+from candlelight.loaders.frames import frame_path, write_frame
+from candlelight.loaders.samples import Frame
 from tests.refusals import refused
 
 HALF_A_PIXEL = 0.5
@@ -75,6 +78,22 @@ def test_files_of_views_are_those_of_the_frames(scene_frames, tmp_path):
         assert not stored[~hit].any()
         mask = decode_png_bytes((scene / "masks" / f"{name}.png").read_bytes(), hit.shape)
         assert np.array_equal(mask > 0, hit)
+
+
+def test_factors_that_views_of_one_camera_differ_in_separate_scenes(scene_frames, tmp_path):
+    root = shutil.copytree(scene_frames, tmp_path / "frames")
+    cameras = [FrameFolder(root, "flat").metadata(row).camera for row in range(3)]
+    for row in range(6):  # three views of a red floor and three of a blue one
+        frame = FrameFolder(root, "flat").frame(row)
+        factors = {**frame.metadata.factors, "angle": row // 3, "shape": "torus"}
+        update = {"camera": cameras[row % 3], "factors": factors}
+        shutil.rmtree(frame_path(root, "flat", row))
+        write_frame(root, Frame(frame.metadata.model_copy(update=update), frame.layers))
+    for row in range(6, 9):
+        shutil.rmtree(frame_path(root, "flat", row))
+    export_colmap(root, tmp_path / "out", "flat")
+    found = {path.parts[-3]: path.name for path in sorted((tmp_path / "out").glob("*/images/*"))}
+    assert found == {"flat-000000": "flat-000002.png", "flat-000003": "flat-000005.png"}
 
 
 def read_nerfstudio(folder):
