@@ -111,7 +111,7 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     for spec in options.graphs:
         name, path = split_spec(spec)
         name = name or Path(path).stem
-        if name in (*models, *GRAPH_CONTROLS, "factors"):
+        if name in models:
             raise InputError(f"two graphs are named `{name}`; give another name: NAME={path}")
         models[name] = open_graph(path, options.threshold, name)
     graphs = {name: one for name, one in models.items() if isinstance(one.model, NodeGraph)}
@@ -129,9 +129,12 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     judge = partial(_judge, target, completed)
     estimates = [one._replace(scores=_alone(judge(one.adjacency)) | one.scores) for one in estimates]
     notes += _broken_conditions(run, table) if options.discover else []
-    for name, codes in {"factors": None, **encoded.codes}.items():
+    for name, codes in (("factors", None), *encoded.codes.items()):
         estimates += _discovered(encoded.run, name, codes, table, partial(_judge, target, False))
     estimates += _controls(truth, judge, options.seed)
+    known = [one.named.identity.name for one in estimates]
+    if taken := {name for name in known if known.count(name) > 1}:
+        raise InputError(f"two graphs are named `{min(taken)}`; give a model another name")
     about: dict[str, Any] = {"factors": table.names, "compared": "CPDAGs" if completed else "DAGs"}
     about |= {"graphs": (), "truth": hashlib.sha256(str(target.tolist()).encode()).hexdigest()}
     results, cut = [], partial(_cut, len(target) * (len(target) - 1) / 2)
