@@ -17,11 +17,7 @@ from candlelight.evaluation.causal.code_inputs import (
     takes_arrays,
 )
 from candlelight.evaluation.causal.effects import check_columns
-from candlelight.evaluation.causal.estimators import (
-    predict_by_line,
-    predict_by_network,
-    r2_score_of_factors,
-)
+from candlelight.evaluation.causal.estimators import predict_by_line, predict_by_network, r2_score_of_factors
 from candlelight.evaluation.causal.information import entropy, mutual_information_matrix
 from candlelight.loaders.check_choice import check_choice
 

@@ -132,11 +132,7 @@ def _with_controls(encoded: Encoded, supervised: SupervisedCodes | None) -> Enco
 
 
 def _score(
-    encoded: Encoded,
-    name: str,
-    metrics: Sequence[str],
-    notes: Sequence[str],
-    robust: MeasuredCodes | None,
+    encoded: Encoded, name: str, metrics: Sequence[str], notes: Sequence[str], robust: MeasuredCodes | None
 ) -> StatisticResult:
     """Compute all scores of one encoder; those of interventions are given."""
     run, codes = encoded.run, encoded.codes[name]
