@@ -48,6 +48,7 @@ from candlelight.loaders.verification.checksums import file_sha256
 Estimates = Float64[ndarray, "replicates 3"]  # effect, low, high; nan where there is none
 # Standard errors between truths that disagree; standard error of the truth, in widths of intervals.
 _FAR, _SMALL = 3, 0.05
+_LEAST = 4  # rows of a replicate, two of each arm
 
 
 def luminance(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, " batch"]:
@@ -188,6 +189,9 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
         raise InputError(
             f"estimates `{wrong[0]}`: expected {expected}, got {len(run.models[wrong[0]].model)}"
         )
+    if size < _LEAST:
+        cure = f"give fewer {argument('replicates')}, or more rows"
+        raise InputError(f"expected {_LEAST} rows or more a replicate, got {size}; {cure}")
     rows, notes = _tabulate(run, _outcome(run, data.observed))
     outcomes = [[_outcome(run, one) for one in arms] for arms in (data.arms, data.planned)]
     truths = [_difference(data.arms, outcomes[0])]
@@ -243,7 +247,7 @@ def score_estimates(estimates: Estimates, truth: float, error: float = 0.0) -> d
         "rmse": Score(*map(math.sqrt, (square.value, square.low, square.high))),
         "bias": Score(mean, mean - reach, mean + reach),
         "coverage": Score(hits / count, least, most),
-        "width": mean_interval((high - low).tolist(), groups),
+        "width": mean_interval((high - low).tolist(), groups).within(0, math.inf),
     }
 
 
@@ -315,7 +319,7 @@ def _estimates(function: Callable[[_Rows], EffectEstimate], parts: Sequence[_Row
 def _oracle(outcomes: Sequence[ndarray], size: int, count: int, notes: list[str]) -> Estimates:
     """Subtract the means of arms of different units, each of half a replicate, of the interventional sets."""
     shortest = min(map(len, outcomes))
-    half = max(min(size, shortest) // 2, 2)
+    half = min(size, shortest) // 2
     fits = min(count, shortest // half)
     if fits < count or half < size // 2:
         notes.append(f"oracle: the interventional sets are enough for {fits} replicates of {2 * half} rows")
