@@ -6,6 +6,7 @@ An export is a module that makes a list of `ExportUnit`. All else stands here.
 import hashlib
 import json
 import logging
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -183,35 +184,51 @@ def _open_folder(out: Path, settings: dict[str, str]) -> BinaryIO:
     marker = out / _MARKER
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if marker.is_file():
-            if (there := marker.read_text(encoding="utf-8")) != _text(settings):
-                raise InputError(
-                    f"{out}: holds another export ({' '.join(there.split())}); name another folder"
-                )
-        elif not all(is_partial(path) for path in out.iterdir()):
+        # Listed before the look for a marker, which an export that starts now makes before all other files.
+        foreign = [path for path in out.iterdir() if path != marker and not is_partial(path)]
+        if foreign and not marker.is_file():
             raise InputError(f"{out}: expected an empty folder or the folder of an export; name another")
-        else:
-            with replacing(marker) as partial:
-                partial.write_text(_text(settings), encoding="utf-8")
+        marker.touch()
         held = marker.open("r+b")
-        _clean(out, held.fileno())
+        try:
+            _claim(out, held, _text(settings))
+        except BaseException:
+            held.close()
+            raise
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}; name another folder") from None
     return held
 
 
-def _clean(out: Path, handle: int) -> None:
-    """Remove unfinished files if this export is alone, and lock the folder as one of several exports."""
+def _claim(out: Path, marker: BinaryIO, text: str) -> None:
+    """Lock the folder as one of several exports with these settings; the first writes them.
+
+    An export that is alone removes unfinished files.
+    """
     import fcntl  # not at module level: reading works on systems without fcntl
 
+    alone = False
     with suppress(BlockingIOError):
-        if lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            left = [path for path in out.rglob(".*") if is_partial(path)]
-            for path in left:
-                path.unlink()
-            if left:
-                _log.warning("%s: unfinished files of a killed export were removed", out)
-    lock_file(handle, fcntl.LOCK_SH)
+        alone = lock_file(marker.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if not alone:
+        lock_file(marker.fileno(), fcntl.LOCK_SH)  # waits until the first has written them
+    if not (there := marker.read().decode()):
+        marker.write(text.encode())
+        marker.flush()
+        os.fsync(marker.fileno())
+    elif there != text:
+        raise InputError(f"{out}: holds another export ({' '.join(there.split())}); name another folder")
+    if alone:
+        _clean(out)
+        lock_file(marker.fileno(), fcntl.LOCK_SH)
+
+
+def _clean(out: Path) -> None:
+    left = [path for path in out.rglob(".*") if is_partial(path)]
+    for path in left:
+        path.unlink()
+    if left:
+        _log.warning("%s: unfinished files of a killed export were removed", out)
 
 
 def _text(settings: dict[str, str]) -> str:
