@@ -8,7 +8,7 @@ from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.causal.causal_report import score_blocks
 from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, settings_table
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
-from candlelight.evaluation.run.result import StatisticResult, model_name, score_grid
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name, score_grid
 
 # Colour and line of an edge by its error; "turned" has other arrowheads.
 _KINDS = {"right": (COLOURS[2], "-"), "turned": (COLOURS[1], "-"), "extra": (COLOURS[5], "-")}
@@ -22,6 +22,10 @@ def _section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> S
     plots = [_plot(name, about["factors"], truth, one) for name, one in drawn.items() if np.any(one)]
     blocks = (*score_blocks(results), *plots, *pictures, settings_table(results))
     return Section("graph", f"Causal graphs, compared as {about['compared']}", blocks)
+
+
+def _lines(results: Sequence[Result]) -> list[str]:
+    return [f"compared as {results[0].about.settings['compared']}", *score_grid(results)]
 
 
 def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[list[int]]) -> PlotBlock:
@@ -49,8 +53,9 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
             axes.plot([], [], line, color=colour, label=kind)
         axes.legend(loc="upper center", ncols=len(_KINDS), fontsize=9)
         said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        alt = f"Graph of {len(nodes)} nodes with edges: {said}."
-        return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: edges {said}.")
+        said = f"edges {said}" if estimate is not truth else f"{counts['right']} edges"
+        alt = f"Graph of {len(nodes)} nodes: {said}."
+        return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: {said}.")
 
 
 _READING = (
@@ -62,5 +67,5 @@ GRAPH_PAGE = Page(
     section=_section,
     reading=(TextBlock(_READING),),
     needs=("factors", "compared", "truth", "estimate"),
-    lines=score_grid,
+    lines=_lines,
 )
