@@ -206,10 +206,10 @@ def _plot_blocks(result: StatisticResult) -> PlotBlock:
     found = result.details["matrices"]
     shown = {name: np.array(found[name], dtype=float).T for name in found if name.startswith(_OF_BLOCKS)}
     caption = (
-        f"{model_name(result)}: blocks of codes (columns, in the order of the factors) and factors (rows), "
-        "on held-out images. Exact "
+        f"{model_name(result)}: blocks of codes (columns) and factors (rows), on held-out images. Exact "
+        "blocks of independent factors have 1 on the diagonal and 0 elsewhere. A row is empty if the values "
+        "have no order."
     )
-    caption += "blocks of independent factors have 1 on the diagonal and 0 elsewhere."
     alt = f"Heat maps of {len(factors)} blocks by {len(factors)} factors."
     return PlotBlock(_draw(result, shown, factors, "block"), alt, caption)
 
@@ -290,15 +290,19 @@ def _draw(result: StatisticResult, shown: dict[str, ndarray], columns: Sequence[
             axes.set_yticks(range(len(factors)), factors)
             axes.set(xticks=[], title=_MATRICES.get(name, (name,))[0])
             if matrix.shape[1] <= _LEGIBLE:
-                _label(axes, matrix, low, columns)
+                _label(axes, matrix, low)
+                axes.set_xticks(range(len(columns)), columns)
+            if what == "block":
+                axes.set_xticks(range(len(columns)), [""] * len(columns))
             figure.colorbar(image, ax=axes, pad=0.02)
+        if what == "block":  # names, of which those of all maps would overlap
+            axes.set_xticks(range(len(columns)), columns, rotation=90)
         axes.set_xlabel(what)
         return to_svg(figure, "causal")
 
 
-def _label(axes: Axes, matrix: ndarray, low: float, columns: Sequence[str]) -> None:
+def _label(axes: Axes, matrix: ndarray, low: float) -> None:
     """Write the values into the cells, and mark the largest of each column."""
-    axes.set_xticks(range(len(columns)), columns)
     largest = np.nan_to_num(matrix, nan=-np.inf).argmax(axis=0)
     for row, column in np.ndindex(*matrix.shape):
         own = "*" if largest[column] == row else ""

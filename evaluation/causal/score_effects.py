@@ -197,11 +197,9 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     outcomes = [[_outcome(run, one) for one in arms] for arms in (data.arms, data.planned)]
     truths = [_difference(data.arms, outcomes[0])]
     truths += [_difference(data.planned, outcomes[1]) for _ in data.planned[:1]]
-    told = [
-        f"{value:.4g} (standard error {error:.2g}, of {len(arms[1])} and {len(arms[0])} rows)"
-        for arms, (value, error) in zip((data.arms, data.planned), truths, strict=False)
-    ]
-    notes.insert(0, f"true effect by the interventional sets: {'; by the plan: '.join(told)}")
+    told = [f"{value:.4g} (standard error {error:.2g})" for value, error in truths]
+    sets = f"the interventional sets of {len(data.arms[1])} and {len(data.arms[0])} rows"
+    notes.insert(0, f"true effect by {sets}: {'; by the plan: '.join(told)}")
     notes.insert(1, f"{count} replicates of {size} of {len(data.observed)} observed rows")
     parts = [rows.part(k, count, size) for k in range(count)]
     made = {name: one.model for name, one in run.models.items()}
