@@ -233,14 +233,14 @@ def _of_interventions(given: tuple[Tensor, ...], groups: list[str], seed: int) -
 
 
 def _blocks_note(name: str, shares: Sequence[Sequence[float]], factors: Sequence[str]) -> str:
-    """Name the codes of each block: those that at least half of the fits put into it.
+    """Name the codes of each block: those that most of the fits put into it.
 
     Example:
         >>> _blocks_note("vae", [[0.0, 0.4], [0.8, 0.2], [1.0, 0.0]], ["color", "size"])
         'vae: codes of the blocks: color 1 2; no code for size, which counts as 0'
     """
     members = {
-        factor: [str(code) for code, share in enumerate(column) if share >= 0.5]
+        factor: [str(code) for code, share in enumerate(column) if share > 0.5]
         for factor, column in zip(factors, zip(*shares, strict=True), strict=True)
     }
     held = ", ".join(" ".join((factor, *codes)) for factor, codes in members.items() if codes)
