@@ -294,7 +294,7 @@ of 1 in 1 of 2 rows; lower the strength of the dependence
             if sum(seen.values()) >= _SURE and not table.rows_with(treatment, value)[rows].any():
                 raise InputError(
                     f"positivity fails: by its mechanism, `{treatment}` is never {value}{words}, so that no "
-                    "data tell its effect there; lower the strength of the dependence"
+                    "data tell its effect there; give it a probability above 0 there, in the recipe"
                 )
 
 

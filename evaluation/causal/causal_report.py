@@ -34,7 +34,7 @@ from candlelight.evaluation.report.blocks import (
     settings_table,
     with_interval,
 )
-from candlelight.evaluation.report.drawing import drawing, to_svg
+from candlelight.evaluation.report.drawing import INK, drawing, to_svg
 from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.tiles import (
     encoded_pixels,
@@ -148,6 +148,9 @@ def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Seque
 
 def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of estimated effects, and the estimates of all replicates."""
+    given = results[0].about.settings
+    first, second = given["values"].split(",")
+    said = f"effect of {given['treatment']} on {given['outcome']}: {second.strip()} against {first.strip()}"
     with drawing(1 + 0.5 * len(results)) as figure:
         axes = figure.subplots()
         for place, result in enumerate(results):
@@ -155,7 +158,8 @@ def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
             heights = np.linspace(-0.3, 0.3, len(value)) - place
             axes.errorbar(value, heights, xerr=(value - low, high - value), fmt=".", linewidth=0.8)
         axes.set_yticks(-np.arange(len(results)), list(map(model_name, results)))
-        axes.axvline(results[0].details["truth"], color="black", linewidth=0.8)
+        axes.axvline(results[0].details["truth"], color=INK, linewidth=0.8)
+        axes.set_xlabel(said)
         svg = to_svg(figure, "effects")
     told = "Estimates of each replicate with their intervals; the line is the true effect."
     plot = PlotBlock(svg, told, told)
@@ -203,8 +207,9 @@ def _plot_blocks(result: StatisticResult) -> PlotBlock:
     shown = {name: np.array(found[name], dtype=float).T for name in found if name.startswith(_OF_BLOCKS)}
     caption = (
         f"{model_name(result)}: blocks of codes (columns) and factors (rows), on held-out images. Exact "
+        "blocks of independent factors have 1 on the diagonal and 0 elsewhere. A row is empty if the values "
+        "have no order."
     )
-    caption += "blocks of independent factors have 1 on the diagonal and 0 elsewhere."
     alt = f"Heat maps of {len(factors)} blocks by {len(factors)} factors."
     return PlotBlock(_draw(result, shown, factors, "block"), alt, caption)
 
@@ -285,15 +290,19 @@ def _draw(result: StatisticResult, shown: dict[str, ndarray], columns: Sequence[
             axes.set_yticks(range(len(factors)), factors)
             axes.set(xticks=[], title=_MATRICES.get(name, (name,))[0])
             if matrix.shape[1] <= _LEGIBLE:
-                _label(axes, matrix, low, columns)
+                _label(axes, matrix, low)
+                axes.set_xticks(range(len(columns)), columns)
+            if what == "block":
+                axes.set_xticks(range(len(columns)), [""] * len(columns))
             figure.colorbar(image, ax=axes, pad=0.02)
+        if what == "block":  # names, of which those of all maps would overlap
+            axes.set_xticks(range(len(columns)), columns, rotation=90)
         axes.set_xlabel(what)
         return to_svg(figure, "causal")
 
 
-def _label(axes: Axes, matrix: ndarray, low: float, columns: Sequence[str]) -> None:
+def _label(axes: Axes, matrix: ndarray, low: float) -> None:
     """Write the values into the cells, and mark the largest of each column."""
-    axes.set_xticks(range(len(columns)), columns)
     largest = np.nan_to_num(matrix, nan=-np.inf).argmax(axis=0)
     for row, column in np.ndindex(*matrix.shape):
         own = "*" if largest[column] == row else ""

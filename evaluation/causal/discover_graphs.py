@@ -14,7 +14,7 @@ from candlelight.evaluation.causal.code_inputs import mean_ranks, standardise
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.prediction_scores import mcc
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError, require_module
+from candlelight.loaders.errors import InputError, argument, require_module
 
 # By test: the test of PC, and the score of GES.
 INDEPENDENCE_TESTS = {
@@ -112,7 +112,8 @@ def match_codes(
 
     if codes.shape[1] < len(table.names):
         raise InputError(
-            f"expected a code for each of {len(table.names)} factors, got {codes.shape[1]} codes"
+            f"expected a code for each of {len(table.names)} factors, got {codes.shape[1]} codes; choose as "
+            f"many factors by {argument('factors')}"
         )
     strengths = codes.new_zeros(codes.shape[1], len(table.names), dtype=torch.float64)
     if ordered := table.ordered:

@@ -156,7 +156,8 @@ def _columns(factors: Sequence[FactorInfo], names: Sequence[str], varies: Sequen
     ]
     if len(columns) < 2:
         found = [known[column] for column in columns]
-        raise InputError(f"at least two factors must vary among the images, got {found}")
+        cure = f"; name more ({argument('factors')})" if names else ""
+        raise InputError(f"at least two factors must vary among the images, got {found}{cure}")
     return columns
 
 

@@ -8,7 +8,7 @@ from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.causal.causal_report import score_blocks
 from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, settings_table
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
-from candlelight.evaluation.run.result import StatisticResult, model_name, score_grid
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name, score_grid
 
 # Colour and line of an edge by its error; "turned" has other arrowheads.
 _KINDS = {"right": (COLOURS[2], "-"), "turned": (COLOURS[1], "-"), "extra": (COLOURS[5], "-")}
@@ -24,6 +24,10 @@ def _section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> S
     return Section("graph", f"Causal graphs, compared as {about['compared']}", blocks)
 
 
+def _lines(results: Sequence[Result]) -> list[str]:
+    return [f"compared as {results[0].about.settings['compared']}", *score_grid(results)]
+
+
 def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[list[int]]) -> PlotBlock:
     """Draw the nodes on a circle, with an edge for each pair that has one in either graph."""
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(nodes)) / len(nodes)
@@ -31,7 +35,7 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
     found, counts = np.array(estimate), dict.fromkeys(_KINDS, 0)
     with drawing(4.6) as figure:
         figure.set_layout_engine("none")  # which would move the axes each time that they are drawn
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(-1.5, 1.5), ylim=(-1.15, 1.4))
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(-2, 2), ylim=(-1.25, 1.5))
         axes.axis("off")
         for one, other in np.argwhere(np.triu(found + found.T + truth + np.transpose(truth))):
             own, wanted = ((graph[one][other], graph[other][one]) for graph in (found, truth))
@@ -40,17 +44,23 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
             there, back = own if any(own) else wanted
             colour, line = _KINDS[kind]
             style = "<" * bool(back > there or back & 2) + "-" + ">" * bool(there > back or there & 2)
-            arrow = {"arrowstyle": style, "color": colour, "linestyle": line, "shrinkA": 14, "shrinkB": 14}
+            arrow = {"arrowstyle": style, "color": colour, "linestyle": line, "shrinkA": 3, "shrinkB": 3}
             axes.annotate("", places[other], places[one], arrowprops=arrow)
             counts[kind] += 1
-        for name, place in zip(nodes, 1.06 * places, strict=True):
-            axes.text(place[0], place[1], short_name(name), ha="center", va="center", color=INK, fontsize=9)
+        for name, (x, y) in zip(nodes, 1.04 * places, strict=True):  # outside, so that no arrow meets a name
+            sides = {"ha": _side(x, "right", "left"), "va": _side(y, "top", "bottom")}
+            axes.text(x, y, short_name(name), color=INK, fontsize=9, **sides)
         for kind, (colour, line) in _KINDS.items():
             axes.plot([], [], line, color=colour, label=kind)
         axes.legend(loc="upper center", ncols=len(_KINDS), fontsize=9)
         said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        alt = f"Graph of {len(nodes)} nodes with edges: {said}."
-        return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: edges {said}.")
+        said = f"edges {said}" if estimate is not truth else f"{counts['right']} edges"
+        alt = f"Graph of {len(nodes)} nodes: {said}."
+        return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: {said}.")
+
+
+def _side(place: float, below: str, above: str) -> str:
+    return "center" if abs(place) < 0.3 else above if place > 0 else below
 
 
 _READING = (
@@ -62,5 +72,5 @@ GRAPH_PAGE = Page(
     section=_section,
     reading=(TextBlock(_READING),),
     needs=("factors", "compared", "truth", "estimate"),
-    lines=score_grid,
+    lines=_lines,
 )

@@ -144,6 +144,8 @@ def _score(
     scores = {label: score for one in measured.values() for label, score in one.scores.items()}
     about = run.provenance(name, factors=list(table.names), metrics=list(metrics))
     if "blocks" in metrics:
+        if name not in CODE_CONTROLS and (found := measured["blocks"].matrices):
+            failures.append(_blocks_note(name, found["blocks"], table.names))
         lower = {label: label.endswith(OFF_DIAGONAL) for label in scores}
         about = replace(about, better={label: "lower" if low else "higher" for label, low in lower.items()})
     return StatisticResult(
@@ -224,6 +226,25 @@ def _of_interventions(given: tuple[Tensor, ...], groups: list[str], seed: int) -
     empty = found.matrix.new_full([given[0].shape[1], found.matrix.shape[1]], torch.nan)
     matrix = empty.index_copy(0, found.codes, found.matrix)
     return MeasuredCodes(scores, replicates, {"irs_do": matrix.tolist()})
+
+
+def _blocks_note(name: str, shares: Sequence[Sequence[float]], factors: Sequence[str]) -> str:
+    """Name the codes of each block: those that most of the fits put into it.
+
+    Example:
+        >>> _blocks_note("vae", [[0.0, 0.4], [0.8, 0.2], [1.0, 0.0]], ["color", "size"])
+        'vae: codes of the blocks: color 1 2; no code for size, which counts as 0'
+    """
+    members = {
+        factor: [str(code) for code, share in enumerate(column) if share > 0.5]
+        for factor, column in zip(factors, zip(*shares, strict=True), strict=True)
+    }
+    held = ", ".join(" ".join((factor, *codes)) for factor, codes in members.items() if codes)
+    none = ", ".join(factor for factor, codes in members.items() if not codes)
+    return (
+        f"{name}: codes of the blocks: {held or 'none'}"
+        + f"; no code for {none}, which counts as 0" * bool(none)
+    )
 
 
 def given_blocks(pairs: Sequence[str], names: Sequence[str]) -> dict[int, list[int]]:

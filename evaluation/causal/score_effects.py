@@ -48,7 +48,8 @@ from candlelight.loaders.verification.checksums import file_sha256
 Estimates = Float64[ndarray, "replicates 3"]  # effect, low, high; nan where there is none
 # Standard errors between truths that disagree; standard error of the truth, in widths of intervals.
 _FAR, _SMALL = 3, 0.05
-_LEAST = 4  # rows of a replicate, two of each arm
+_LEAST = 4  # rows of a replicate: two of each arm
+_ROUNDING = 1e-12  # share of the estimates below which a bias is 0
 
 
 def luminance(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, " batch"]:
@@ -190,14 +191,15 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
             f"estimates `{wrong[0]}`: expected {expected}, got {len(run.models[wrong[0]].model)}"
         )
     if size < _LEAST:
-        cure = f"give fewer {argument('replicates')}, or more rows"
-        raise InputError(f"expected {_LEAST} rows or more a replicate, got {size}; {cure}")
+        expected = f"at least {_LEAST} rows in each of {count} replicates ({argument('replicates')})"
+        raise InputError(f"expected {expected}, got {size} of {len(data.observed)} observed rows")
     rows, notes = _tabulate(run, _outcome(run, data.observed))
     outcomes = [[_outcome(run, one) for one in arms] for arms in (data.arms, data.planned)]
     truths = [_difference(data.arms, outcomes[0])]
     truths += [_difference(data.planned, outcomes[1]) for _ in data.planned[:1]]
     told = [f"{value:.4g} (standard error {error:.2g})" for value, error in truths]
-    notes.insert(0, f"true effect by the interventional sets: {'; by the plan: '.join(told)}")
+    sets = f"the interventional sets of {len(data.arms[1])} and {len(data.arms[0])} rows"
+    notes.insert(0, f"true effect by {sets}: {'; by the plan: '.join(told)}")
     notes.insert(1, f"{count} replicates of {size} of {len(data.observed)} observed rows")
     parts = [rows.part(k, count, size) for k in range(count)]
     made = {name: one.model for name, one in run.models.items()}
@@ -212,7 +214,8 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
         more = [f"{name}: no estimate in {lost} of {count} replicates"] * bool(lost)
         scores = score_estimates(one, truth, error)
         if error > _SMALL * scores["width"].value > 0:
-            more.append("the truth is too uncertain for narrow intervals; intervene on more rows")
+            plan = f", or plan them ({argument('truth')})" * (options.outcome in data.observed.values)
+            more.append(f"the truth is too uncertain for narrow intervals; intervene on more rows{plan}")
         details = {"truth": truth, "estimates": one.tolist(), "notes": [*notes, *more]}
         results[name] = StatisticResult(run.provenance(name), scores, {}, (), (), details)
     return results
@@ -239,6 +242,7 @@ def score_estimates(estimates: Estimates, truth: float, error: float = 0.0) -> d
     count, groups = len(estimates), [str(row) for row in range(len(estimates))]
     (value, low, high), hits = estimates.T, int(((estimates[:, 1:] - truth) * [1, -1] <= 0).all(1).sum())
     mean, spread, known = clustered_mean((value - truth).tolist(), groups)
+    mean = 0.0 if abs(mean) < _ROUNDING * max(np.nanmax(np.abs(value), initial=0), abs(truth)) else mean
     reach = float(stdtrit(known - 1, 0.975)) * math.hypot(spread, error) if known > 1 else math.nan
     square = mean_interval(np.square(value - truth).tolist(), groups).within(0, math.inf)
     least = float(betaincinv(hits, count - hits + 1, 0.025)) if hits else 0.0

@@ -75,7 +75,8 @@ def _open(choice: Mapping[str, Any], options: GraphOptions, models: Mapping[str,
     view = open_factors(choice, options, models)
     graphs = [one for one in models.values() if isinstance(getattr(one, "model", one), NodeGraph)]
     if len(models) > len(graphs) and not options.discover:
-        raise InputError(f"codes have no graph yet: give {argument('discover')} pc or ges")
+        own = "; your own graph of them is one .npz of `adjacency`, `ids` and `codes`"
+        raise InputError(f"codes have no graph yet: give {argument('discover')} pc or ges{own}")
     if not (options.graphs or graphs or options.discover):
         raise InputError(f"nothing to score: give a --graph, or {argument('discover')}")
     return view
@@ -183,7 +184,8 @@ def _of_factors(run: Run[GraphOptions], graph: NodeGraph, table: FactorTable, wh
                 ", ".join(table.names),
                 ", ".join(graph.names or [f"{len(adjacency)} without names"]),
             )
-            raise InputError(f"expected the nodes {wanted}, got {got}; choose by {argument('factors')}")
+            cure = f"choose by {argument('factors')}, or if they are codes, save `ids` and `codes` with it"
+            raise InputError(f"expected the nodes {wanted}, got {got}; {cure}")
         order_nodes(adjacency & ~adjacency.T, names)
         kept = [place for place, name in enumerate(names) if name not in dropped]
         places = [[names[place] for place in kept].index(name) for name in table.names]

@@ -238,13 +238,22 @@ def test_notes_name_broken_conditions(columns):
     ("graph", "options", "message"),
     [
         (None, {}, "nothing to score: give a --graph, or `discover`"),
-        (np.zeros((ROWS, 5)), {}, "codes have no graph yet: give `discover` pc or ges"),
-        (ADJACENCY[:4, :4], {}, "g: expected the nodes a, b, c, d, e, got 4 without names"),
+        (
+            np.zeros((ROWS, 5)),
+            {},
+            "codes have no graph yet: give `discover` pc or ges; your own graph of them ",
+        ),
+        (
+            ADJACENCY[:4, :4],
+            {},
+            "g: expected the nodes a, b, c, d, e, got 4 without names; .* if they are codes, save",
+        ),
         (
             {"nodes": [*"abcdf"], "edges": ["ab"]},
             {},
             "g: expected the nodes a, b, c, d, e, got a, b, c, d, f; choose by `factors`",
         ),
+        (np.zeros((ROWS, 4)), {"discover": ["pc"]}, "g: .* got 4 codes; choose as many factors by `factors`"),
         (0.5 * ADJACENCY, {}, "g: `adjacency`: expected 0 and 1.* of weights give a threshold"),
         ({"nodes": [*NAMES], "edges": ["ab", "bc", "ca"]}, {}, "g: expected a graph without cycles, got "),
         (nx.path_graph([*NAMES]), {"compare": "dag"}, "`compare` dag: expected graphs without undirected"),
@@ -286,7 +295,7 @@ def test_page_draws_the_graphs(columns, tmp_path):
     assert saved == section
     plots = [block for block in section.blocks if isinstance(block, PlotBlock)]
     assert [plot.caption for plot in plots] == [
-        "True graph: edges 5 right, 0 turned, 0 extra, 0 missing.",
+        "True graph: 5 edges.",
         "g#0: edges 2 right, 1 turned, 1 extra, 2 missing.",
         "g#1: edges 5 right, 0 turned, 0 extra, 0 missing.",
     ]
