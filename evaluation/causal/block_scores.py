@@ -109,8 +109,8 @@ def block_matrices(
 
     Raises:
         InputError: a dimension is missing, there are no codes, values are not finite, no factor varies,
-            ``training`` is not boolean or leaves no varying factor, a block names a code that does not
-            exist, ``regression`` is misspelt, or "mlp" has too few rows to fit on.
+            ``training`` is not boolean or leaves no varying factor, a block or a column is not there,
+            ``regression`` is misspelt, or "mlp" has too few rows to fit on.
 
     Example:
         >>> factors = torch.rand(200, 2, generator=torch.Generator().manual_seed(0))
@@ -126,6 +126,7 @@ def block_matrices(
     known = dict(blocks if isinstance(blocks, Mapping) else enumerate(blocks))
     check_columns("blocks", [0, *chain(*known.values())], codes.shape[1])
     count = factors.shape[1]
+    check_columns("columns of factors", [0, *known, *unordered, *turning], count)
     columns, owners = _columns(factors, unordered, turning)
     truth = columns[scored]
     table = columns.new_zeros(count, 2, len(owners))

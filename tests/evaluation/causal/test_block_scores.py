@@ -113,6 +113,8 @@ def test_a_factor_of_one_value_has_no_column():
     ("options", "message"),
     [
         ({"blocks": {0: [9]}}, r"`blocks` must lie in 0..3, got 9"),
+        ({"blocks": {4: [0]}}, r"`columns of factors` must lie in 0..3, got 4"),
+        ({"turning": [-1]}, r"`columns of factors` must lie in 0..3, got -1"),
         ({"regression": "kernel"}, "`regression` must be one of: linear, mlp"),
         ({"regression": "mlp", "training": torch.arange(600) < 5}, "at least 11 rows to fit on, got 5"),
     ],
@@ -148,3 +150,7 @@ def test_blocks_of_the_command_are_for_encoders_and_off_diagonals_are_better_low
     for wrong, message in (("c=1", r"expected a factor \(a, b\)"), ("a=x", "got a=x"), ("a", "NAME=SOURCE")):
         with refused(message):
             evaluate("codes", columns, codes, blocks=[wrong], **given)
+    with refused("`blocks` is for `metrics` blocks alone"):
+        evaluate("codes", columns, codes, blocks=["a=1"])
+    large = evaluate("codes", columns, codes, seed=2**40, controls=False, **given)["mine"]
+    assert large.scores["blocks(r2, mlp)"].value > 0.8
