@@ -7,6 +7,7 @@ them as column `caption`.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from string import Formatter
 from typing import Any
 
@@ -154,10 +155,16 @@ def colour_word(color: Vector) -> str:
         >>> colour_word((0.8, 0.09, 0.08)), colour_word((0.02, 0.56, 0.29))
         ('red', 'green')
     """
+    names, samples = _colour_samples()
+    distances = np.linalg.norm(samples - _oklab(np.array(color, float)), axis=-1)
+    return names[int(distances.argmin())]
+
+
+@cache
+def _colour_samples() -> tuple[list[str], ndarray]:
+    """Return the term of each sample, and the samples in OKLab [samples, 3]."""
     terms = [(name, tuple(bytes.fromhex(one))) for name, several in _COLOURS.items() for one in several]
-    samples = srgb_to_linear(np.array([rgb for _, rgb in terms]) / 255)
-    distances = np.linalg.norm(_oklab(samples) - _oklab(np.array(color, float)), axis=-1)
-    return terms[int(distances.argmin())][0]
+    return [name for name, _ in terms], _oklab(srgb_to_linear(np.array([rgb for _, rgb in terms]) / 255))
 
 
 def _oklab(linear: ndarray) -> ndarray:

@@ -20,6 +20,7 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import is_partial, lock_file, replacing
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import read_dataset_info
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.schema import SetInfo
 
@@ -74,7 +75,7 @@ def fitting_sets(
         wanted: what a set needs, for the message after "expected a set with".
 
     Raises:
-        InputError: there is no such set, or none that fits.
+        InputError: the folder is a pack, or there is no such set or none that fits.
 
     Example:
         >>> fitting_sets(Path("nowhere"), None)
@@ -83,6 +84,8 @@ def fitting_sets(
 frames
     """
     sets = read_dataset_info(frames).sets
+    if (frames / PACK_MANIFEST).is_file():
+        raise InputError(f"{frames}: expected frames, got a pack; `candlelight render` makes its frames anew")
     names = list(sets) if set_name is None else [choose_name(frames, "set", list(sets), set_name)]
     if fitting := {name: sets[name] for name in names if fits(sets[name])}:
         return fitting

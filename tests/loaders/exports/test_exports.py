@@ -176,6 +176,13 @@ def test_a_damaged_frame_is_not_exported(roots, tmp_path, name, frame, layer, ke
     assert {path.name for path in tree(tmp_path / "out")} == {".candlelight-export", *kept}
 
 
+def test_a_pack_is_refused(frames_root, tmp_path):
+    shutil.copy(frames_root / "dataset.json", tmp_path)
+    (tmp_path / "manifest.json").touch()
+    with refused("expected frames, got a pack"):
+        export_coco(tmp_path, tmp_path / "out")
+
+
 def test_exports_that_start_at_once_share_a_new_folder(tmp_path):
     units = [ExportUnit(name, lambda name=name: {name: b""}) for name in "abc"]
     (tmp_path / "0").mkdir()
