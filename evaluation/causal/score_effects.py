@@ -28,6 +28,7 @@ from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel, 
 from candlelight.evaluation.run.batches import read_batches
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score, clustered_mean, mean_interval
+from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.views import DataIdentity, open_data
 from candlelight.evaluation.views.image_tensors import check_srgb_image
@@ -78,9 +79,17 @@ def open_estimates(spec: str, device: str = "cpu", default_space: str = "linear"
     with blaming(f"{path}: cannot be read as estimates", form), path.open(encoding="utf-8-sig") as file:
         rows = [*csv.DictReader(file, skipinitialspace=True)]
         table = np.array([[float(row[part]) for part in ("effect", "low", "high")] for row in rows])
-    if not len(table) or not np.isfinite(table).all() or (table[:, 1] > table[:, 2]).any():
-        raise InputError(f"{path}: expected rows of finite numbers with low <= high")
+    table = _checked(str(path), table)
     return NamedModel(ModelIdentity(name or path.stem, "files", None, file_sha256(path)), table, "linear")
+
+
+def _checked(name: str, estimates: Any) -> Estimates:
+    """Return the estimates of a file, or those of an array, which comes as codes."""
+    table = estimates.codes.numpy() if isinstance(estimates, Codes) else estimates
+    fits = isinstance(table, ndarray) and table.shape[1:] == (3,) and np.isfinite(table).all()
+    if not fits or (table[:, 1] > table[:, 2]).any():
+        raise InputError(f"{name}: expected rows of finite numbers, effect, low and high, with low <= high")
+    return table
 
 
 class EffectData(NamedTuple):
@@ -185,11 +194,10 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     """
     data, options = run.data, run.options
     count, size = options.replicates, len(data.observed) // options.replicates
-    if wrong := [name for name, one in run.models.items() if len(one.model) != count]:
+    made = {name: _checked(f"estimates `{name}`", one.model) for name, one in run.models.items()}
+    if wrong := [name for name, one in made.items() if len(one) != count]:
         expected = f"{count} rows, one for each replicate ({argument('replicates')})"
-        raise InputError(
-            f"estimates `{wrong[0]}`: expected {expected}, got {len(run.models[wrong[0]].model)}"
-        )
+        raise InputError(f"estimates `{wrong[0]}`: expected {expected}, got {len(made[wrong[0]])}")
     if size < _LEAST:
         expected = f"at least {_LEAST} rows in each of {count} replicates ({argument('replicates')})"
         raise InputError(f"expected {expected}, got {size} of {len(data.observed)} observed rows")
@@ -202,7 +210,6 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     notes.insert(0, f"true effect by {sets}: {'; by the plan: '.join(told)}")
     notes.insert(1, f"{count} replicates of {size} of {len(data.observed)} observed rows")
     parts = [rows.part(k, count, size) for k in range(count)]
-    made = {name: one.model for name, one in run.models.items()}
     made |= {name: _estimates(function, parts) for name, function in _SHIPPED.items()}
     made["oracle"], made["zero effect"] = _oracle(outcomes[0], size, count, notes), np.zeros((count, 3))
     truth, error = truths[-1]
