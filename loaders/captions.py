@@ -23,19 +23,19 @@ _SPEC = re.compile(r"(\.\d[fg])?")
 _MARKS = ("rgb", "own", "absent", "")  # labels in place of the name of a material
 _UNCHANGED = ("own", "none")  # values of a factor that leave things as they are
 _NUMERALS = ("no", "a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-# Bright, middle and dark samples of the eleven basic colour terms of Berlin and Kay (1969), as sRGB.
+# Samples of the eleven basic colour terms of Berlin and Kay (1969), as sRGB: bright, pale and dark ones.
 _COLOURS = {
-    "black": ["000000"],
+    "black": ["000000", "1c1c1c"],
     "white": ["ffffff"],
     "gray": ["808080", "b8b8b8", "484848"],
-    "red": ["dc1428", "ff2020", "801018"],
-    "orange": ["ff8c00", "d06410"],
-    "yellow": ["ffe119", "c8b420"],
-    "green": ["28a03c", "40ff40", "145a1e"],
-    "blue": ["2850dc", "40c8ff", "141e6e"],
-    "purple": ["8c28b4", "c060ff", "401050"],
-    "pink": ["ff96be", "ff40c0", "d03080"],
-    "brown": ["784623", "50280f"],
+    "red": ["dc1428", "ff2020", "801018", "b04040"],
+    "orange": ["ff8c00", "d06410", "ffb070"],
+    "yellow": ["ffe119", "c8b420", "fff090"],
+    "green": ["28a03c", "40ff40", "145a1e", "a0e8a0", "a0d830", "70803c", "00a080", "6ca06c"],
+    "blue": ["2850dc", "40c8ff", "141e6e", "0088c0", "80e8f0", "005878", "7090c8", "b0d8ff"],
+    "purple": ["8c28b4", "c060ff", "401050", "b090e8", "805880"],
+    "pink": ["ff96be", "ff40c0", "d03080", "f4b8b8", "c87890"],
+    "brown": ["784623", "50280f", "a88058"],
 }
 
 
@@ -44,10 +44,10 @@ def caption(metadata: Metadata, set_info: SetInfo) -> str:
 
     The template of the set is filled, see `check_caption`. Without a template the caption lists the visible
     objects with their colours or materials, the scene, and name and value of each factor whose value is not
-    among these words yet; values "own" and "none" are left out. Of factors with the same value all are listed
-    if these words have it less often. An object without a named colour has the nearest of the
-    eleven basic colour terms, see `colour_word`. Listed values are written as in the recipe, other numbers
-    with three digits. In words, ``_`` is a space.
+    among these words yet; values "own" and "none" are left out. Of factors with the same value all are
+    listed if these words have it less often. An object without a named colour has the nearest of the eleven
+    basic colour terms, see `colour_word`. Listed values are written as in the recipe, other numbers with
+    three digits. In words, ``_`` is a space.
 
     Args:
         metadata: the frame.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,13 @@ _FARTHEST = 2**16 - 1  # of 16-bit depth, in millimetres
 
 @dataclass(frozen=True)
 class SceneView:
-    """One view of a scene: its row, its sample's id, camera and factors."""
+    """One view of a scene: its row, and its sample's id, camera, factors and hash of the image."""
 
     row: int
     id: str
     camera: CameraRecord
     factors: dict[str, FactorValue]
+    image: str
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def export_scenes(
     """Write the views of each scene and the files that describe the scene, one folder for each scene.
 
     Samples of one unit are views of a scene if they have the same objects, lights, environment and exposure.
-    A factor in which two of these with one camera differ separates them: it changes something else, such as
+    A factor that changes the image of one of their cameras separates them: it changes something else, such as
     the material of the floor.
     Scenes of one view are left out. Every frame is compared with its hashes.
 
@@ -145,7 +147,8 @@ def _find_scenes(frames: FrameFolder) -> Iterator[SceneViews]:
     for row in range(len(frames)):
         metadata = frames.metadata(row)
         if metadata.camera is not None:
-            view = SceneView(row, metadata.id, metadata.camera, metadata.factors)
+            image = metadata.layers["image"]
+            view = SceneView(row, metadata.id, metadata.camera, metadata.factors, image)
             scenes.setdefault(_scene_key(metadata), []).append(view)
     for alike in scenes.values():
         for views in _split_scenes(alike):
@@ -162,17 +165,21 @@ def _scene_key(metadata: Metadata) -> tuple[str, ...]:
 
 
 def _split_scenes(alike: Collection[SceneView]) -> Collection[list[SceneView]]:
-    """Separate scenes by the factors in which views of one camera differ, such as the material of a floor."""
-    cameras: dict[CameraRecord, SceneView] = {}
-    names = {
-        name
-        for view in alike
-        for name, value in view.factors.items()
-        if value != cameras.setdefault(view.camera, view).factors[name]
+    """Separate scenes by the factors that change the image of one camera, such as the material of a floor."""
+    cameras: dict[CameraRecord, list[SceneView]] = {}
+    for view in alike:
+        cameras.setdefault(view.camera, []).append(view)
+    changes = {
+        frozenset(name for name, value in one.factors.items() if value != other.factors[name])
+        for same in cameras.values()
+        for one, other in combinations(same, 2)
+        if one.image != other.image
     }
+    # A factor that changes nothing, such as an angle of 0 or 360 degrees, is in no smallest change.
+    names = sorted({name for one in changes if not any(other < one for other in changes) for name in one})
     scenes: dict[tuple[FactorValue, ...], list[SceneView]] = {}
     for view in alike:
-        scenes.setdefault(tuple(view.factors[name] for name in sorted(names)), []).append(view)
+        scenes.setdefault(tuple(view.factors[name] for name in names), []).append(view)
     return scenes.values()
 
 

@@ -22,7 +22,8 @@ from candlelight.loaders import (
     pack_hub,
     read_captions,
 )
-from candlelight.loaders.captions import check_caption, colour_word
+from candlelight.loaders.captions import _COLOURS, check_caption, colour_word
+from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import write_dataset_info
 from candlelight.loaders.hdf5.hdf5_datasets import columns_sha256, write_attribute
@@ -125,6 +126,19 @@ def test_colours_have_the_words_of_their_hues():
     assert bright == ["red", "green", "blue", "yellow"]
     assert [colour_word((x, x, x)) for x in (0.001, 0.2, 0.95)] == ["black", "gray", "white"]
     assert colour_word((0.18, 0.06, 0.02)) == "brown"
+    assert colour_word((0.0, 0.28, 0.67)) == colour_word((0.13, 1.0, 1.0)) == "blue"
+
+
+def test_colours_have_the_words_that_people_give_them():
+    """In the colour survey of xkcd (2010), 566 names end in a basic term: "dusty rose pink"."""
+    colors = pytest.importorskip("matplotlib.colors").XKCD_COLORS
+    synonyms = {"grey": "gray", "violet": "purple"}
+    named = {name: synonyms.get(name.split()[-1], name.split()[-1]) for name in colors}
+    terms = [(colors[name], term) for name, term in named.items() if term in _COLOURS]
+    rgb = np.array([[*bytes.fromhex(value[1:])] for value, _ in terms]) / 255
+    found = [colour_word(tuple(one)) for one in srgb_to_linear(rgb)]
+    assert len(terms) > 500
+    assert np.mean([word == term for word, (_, term) in zip(found, terms, strict=True)]) > 0.79
 
 
 # ------------------------------------------------------------------------------------------------ packs

@@ -80,20 +80,23 @@ def test_files_of_views_are_those_of_the_frames(scene_frames, tmp_path):
         assert np.array_equal(mask > 0, hit)
 
 
-def test_factors_that_views_of_one_camera_differ_in_separate_scenes(scene_frames, tmp_path):
+def test_factors_that_change_the_image_of_one_camera_separate_scenes(scene_frames, tmp_path):
+    """Three cameras, of which one is there twice as angles of 0 and 360, see a cube and a torus."""
     root = shutil.copytree(scene_frames, tmp_path / "frames")
-    cameras = [FrameFolder(root, "flat").metadata(row).camera for row in range(3)]
-    for row in range(6):  # three views of a red floor and three of a blue one
-        frame = FrameFolder(root, "flat").frame(row)
-        factors = {**frame.metadata.factors, "angle": row // 3, "shape": "torus"}
-        update = {"camera": cameras[row % 3], "factors": factors}
+    frames = FrameFolder(root, "flat")
+    sources = [frames.frame(row) for row in range(8)]
+    for row in range(9):
         shutil.rmtree(frame_path(root, "flat", row))
-        write_frame(root, Frame(frame.metadata.model_copy(update=update), frame.layers))
-    for row in range(6, 9):
-        shutil.rmtree(frame_path(root, "flat", row))
+    for row, frame in enumerate(sources):
+        same = sources[row - row % 4 // 3 * 3]  # rows 3 and 7 are seen by the cameras of rows 0 and 4
+        camera = sources[row % 4 % 3].metadata.camera
+        angle, shape = (0, 120, 240, 360)[row % 4], ("cube", "torus")[row // 4]
+        update = {"camera": camera, "factors": {**frame.metadata.factors, "angle": angle, "shape": shape}}
+        update["layers"] = same.metadata.layers
+        write_frame(root, Frame(frame.metadata.model_copy(update=update), same.layers))
     export_colmap(root, tmp_path / "out", "flat")
-    found = {path.parts[-3]: path.name for path in sorted((tmp_path / "out").glob("*/images/*"))}
-    assert found == {"flat-000000": "flat-000002.png", "flat-000003": "flat-000005.png"}
+    found = [(path.parts[-3], path.name) for path in sorted((tmp_path / "out").glob("*/images/*"))]
+    assert found == [(f"flat-00000{row // 4 * 4}", f"flat-00000{row}.png") for row in range(8)]
 
 
 def read_nerfstudio(folder):

@@ -188,7 +188,7 @@ def test_exports_that_start_at_once_share_a_new_folder(tmp_path):
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / ".candlelight-export").touch()  # left by an export that was killed in its first moment
     with ThreadPoolExecutor(8) as pool:
-        for number in range(30):
+        for number in range(15):
             write = partial(write_export, tmp_path / str(number), units, to="letters")
             counts = list(pool.map(lambda _, write=write: write(), range(8)))
             assert {one.written + one.found for one in counts} == {3}
