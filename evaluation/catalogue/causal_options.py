@@ -74,8 +74,8 @@ _Classifiers = Annotated[
 _Counterfactuals = Annotated[
     str | None,
     Help(
-        "Images among which counterfactuals of DATA are found: a set of DATA, a path, PATH:SET, or for "
-        "--codes a table of factors.  [default: DATA before --selection; irs_do needs them]",
+        "Images among which counterfactuals of DATA are found: a set of DATA, a path, or PATH:SET.  "
+        "[default: DATA before --selection]",
         "SOURCE",
     ),
 ]
@@ -141,7 +141,14 @@ class CodesOptions(FactorDataOptions):
             "block",
         ),
     ] = ()
-    counterfactuals: _Counterfactuals = None
+    counterfactuals: Annotated[
+        str | None,
+        Help(
+            "Counterfactuals of DATA, for the score irs_do: a set of DATA, a path, PATH:SET, or for --codes "
+            "a table of factors.  [default: none, and no irs_do]",
+            "SOURCE",
+        ),
+    ] = None
     controls: Annotated[
         bool,
         Help("Leave out random codes, the factors themselves, and codes of a network that is trained here."),

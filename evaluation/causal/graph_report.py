@@ -48,8 +48,8 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
             axes.annotate("", places[other], places[one], arrowprops=arrow)
             counts[kind] += 1
         for name, (x, y) in zip(nodes, 1.04 * places, strict=True):  # outside, so that no arrow meets a name
-            sides = {"ha": _side(x, "right", "left"), "va": _side(y, "top", "bottom")}
-            axes.text(x, y, short_name(name), color=INK, fontsize=9, **sides)
+            across, up = _side(x, "right", "left"), _side(y, "top", "bottom")
+            axes.text(x, y, short_name(name), ha=across, va=up, color=INK, fontsize=9)
         for kind, (colour, line) in _KINDS.items():
             axes.plot([], [], line, color=colour, label=kind)
         axes.legend(loc="upper center", ncols=len(_KINDS), fontsize=9)

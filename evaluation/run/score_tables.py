@@ -1,4 +1,7 @@
-"""Tables of scores as CSV, Markdown and LaTeX, for other programs and papers: models are rows."""
+"""Tables of scores as CSV, Markdown and LaTeX, for other programs and papers.
+
+Models are rows; in Markdown and LaTeX they are columns where there are many scores, and more than models.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +24,7 @@ _TEX = str.maketrans(
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
 _ARROWS = {"lower": r" $\downarrow$", "higher": r" $\uparrow$", "neither": ""}
+_MANY = 8  # scores that fit beside each other on a page
 _Columns = dict[str, Better]  # the better direction of each score
 _Rows = dict[str, dict[str, Score]]  # scores by model and column
 _Table = tuple[_Columns, _Rows, set[str]]  # with the models that compete for the best
@@ -49,7 +53,7 @@ def score_csv(results: Sequence[Result]) -> str:
 
 
 def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
-    """Tabulate scores in Markdown; the best of each column is bold, among models that are no controls.
+    """Tabulate scores in Markdown; the best of each score is bold, among models that are no controls.
 
     Args:
         results: results of one call.
@@ -69,14 +73,14 @@ def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
     columns = (tabulated := _tabulate(results))[0]
     arrows = {"lower": " ↓", "higher": " ↑", "neither": ""}
     head = ["model", *(f"{name}{arrows[better]}" for name, better in columns.items())]
-    lines = _cells(tabulated, intervals, "**{}**".format, str)
-    escaped = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in (head, *lines)]
-    rule = "|".join(["---", *("---:" for _ in columns)])
+    lines = _oriented(head, _cells(tabulated, intervals, "**{}**".format, str))
+    escaped = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines]
+    rule = "|".join(["---", *("---:" for _ in lines[0][1:])])
     return "\n".join([f"| {escaped[0]} |", f"|{rule}|", *(f"| {line} |" for line in escaped[1:]), ""])
 
 
 def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
-    r"""Tabulate scores in LaTeX with the rules of booktabs; the best of each column is bold, as in Markdown.
+    r"""Tabulate scores in LaTeX with the rules of booktabs; the best of each score is bold, as in Markdown.
 
     Args:
         results: results of one call.
@@ -98,15 +102,11 @@ def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
     """
     columns = (tabulated := _tabulate(results))[0]
     head = ["model", *(f"{_escape(name)}{_ARROWS[better]}" for name, better in columns.items())]
-    lines = _cells(tabulated, intervals, r"\textbf{{{}}}".format, _escape)
-    body = [
-        r"\toprule",
-        rf"{' & '.join(head)} \\",
-        r"\midrule",
-        *(rf"{' & '.join(line)} \\" for line in lines),
-    ]
+    lines = _oriented(head, _cells(tabulated, intervals, r"\textbf{{{}}}".format, _escape))
+    first, *rest = (rf"{' & '.join(line)} \\" for line in lines)
+    body = [r"\toprule", first, r"\midrule", *rest]
     about = "; ".join(dict.fromkeys(_origin(result) for result in results))
-    start = rf"\begin{{tabular}}{{l{'r' * len(columns)}}}"
+    start = rf"\begin{{tabular}}{{l{'r' * (len(lines[0]) - 1)}}}"
     return "\n".join(
         [rf"% \usepackage{{booktabs}}; {about}", start, *body, r"\bottomrule", r"\end{tabular}", ""]
     )
@@ -155,6 +155,15 @@ def _cells(tabulated: _Table, intervals: bool, bold: _Write, escape: _Write) -> 
         marked = mark_best(cells, values, better)
         table.append([cell.bold(bold) if isinstance(cell, BestCell) else cell for cell in marked])
     return zip(*table, strict=True)
+
+
+def _oriented(head: Sequence[str], lines: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    """Join head and lines; lines are scores in place of models if these are many, and more than models."""
+    table = [head, *lines]
+    if len(head) - 1 <= max(_MANY, len(table) - 1):
+        return table
+    first, *scores = zip(*table, strict=True)
+    return [("score", *first[1:]), *scores]
 
 
 def _cell(score: Score | None, intervals: bool) -> str:

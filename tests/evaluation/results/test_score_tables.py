@@ -105,3 +105,19 @@ def test_figures_are_files_that_open_by_themselves(tmp_path):
         figure.subplots().plot([0, 1])
         assert to_svg(figure, "a b") == shown
     assert len(list((tmp_path / "figures").iterdir())) == 4
+
+
+def test_many_scores_are_rows_beside_models():
+    scores = {f"s_{place}": (place / 10, NAN, NAN) for place in range(9)}
+    results = [result("a", scores), result("b", scores | {"s_8": (0.5, NAN, NAN)})]
+    lines = score_markdown(results).splitlines()
+    assert lines[:3] == ["| score | a | b |", "|---|---:|---:|", "| s_0 ↑ | **0** | **0** |"]
+    assert lines[-1] == "| s_8 ↑ | **0.8** | 0.5 |"
+    tex = score_latex(results).splitlines()
+    assert tex[1] == r"\begin{tabular}{lrr}"
+    assert tex[-3] == r"s\_8 $\uparrow$ & \textbf{0.8} & 0.5 \\"
+    few = [{name: scores[name] for name in list(scores)[:8]}, scores]
+    for some, count in zip(few, (1, 9), strict=True):  # no more than a page holds, or than models
+        shown = score_markdown([result(f"m{row}", some) for row in range(count)])
+        assert shown.startswith("| model | s_0 ↑ |")
+    assert score_csv(results).startswith("model,s_0,")
