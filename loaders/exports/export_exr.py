@@ -49,7 +49,7 @@ def export_exr(
     Args:
         frames: folder of frames.
         out: folder to write: new, or started by the same export.
-        set_name: the image set; None for all.
+        set_name: the image set; None for all that have the layers.
         layers: names of the layers, without ``image``; None for all.
 
     Returns:
@@ -72,7 +72,9 @@ frames
             f"`layers`: expected layers of linear light, such as `radiance`, got "
             f"{', '.join(layers) or 'none'}; PNG files hold `image`"
         )
-    fitting = fitting_sets(frames, set_name, lambda one: len(one.layers) > 1, "a layer other than `image`")
+    fitting = fitting_sets(
+        frames, set_name, lambda one: len(one.layers) > 1, "a layer other than `image`", layers
+    )
     require_module("OpenEXR", "exr")
     sets = [
         FrameFolder(frames, name, [one for one in choose_layers(info.layers, layers) if one != "image"])
