@@ -1,5 +1,6 @@
 """Write frames as OpenEXR: one file of many layers for each frame, with the names that Blender gives them."""
 
+import os
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
@@ -153,7 +154,7 @@ def _write(path: Path, frame: Frame, names: dict[str, list[str]]) -> None:
         OpenEXR.File(_header(frame.metadata), channels) as made,
         blaming(f"`{frame.metadata.id}` cannot be written", cure),
     ):
-        made.write(str(path))
+        made.write(os.fsencode(path))  # as bytes, because names of folders need not be UTF-8
 
 
 def _planes(array: ndarray) -> list[ndarray]:
