@@ -1,5 +1,6 @@
 """Write frames as OpenEXR: one file of many layers for each frame, with the names that Blender gives them."""
 
+import os
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
@@ -49,7 +50,7 @@ def export_exr(
     Args:
         frames: folder of frames.
         out: folder to write: new, or started by the same export.
-        set_name: the image set; None for all.
+        set_name: the image set; None for all that have the layers.
         layers: names of the layers, without ``image``; None for all.
 
     Returns:
@@ -72,7 +73,9 @@ frames
             f"`layers`: expected layers of linear light, such as `radiance`, got "
             f"{', '.join(layers) or 'none'}; PNG files hold `image`"
         )
-    fitting = fitting_sets(frames, set_name, lambda one: len(one.layers) > 1, "a layer other than `image`")
+    fitting = fitting_sets(
+        frames, set_name, lambda one: len(one.layers) > 1, "a layer other than `image`", layers
+    )
     require_module("OpenEXR", "exr")
     sets = [
         FrameFolder(frames, name, [one for one in choose_layers(info.layers, layers) if one != "image"])
@@ -151,7 +154,7 @@ def _write(path: Path, frame: Frame, names: dict[str, list[str]]) -> None:
         OpenEXR.File(_header(frame.metadata), channels) as made,
         blaming(f"`{frame.metadata.id}` cannot be written", cure),
     ):
-        made.write(str(path))
+        made.write(os.fsencode(path))  # as bytes, because names of folders need not be UTF-8
 
 
 def _planes(array: ndarray) -> list[ndarray]:

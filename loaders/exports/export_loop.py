@@ -65,14 +65,16 @@ def fitting_sets(
     set_name: str | None,
     fits: Callable[[SetInfo], bool] = lambda _: True,
     wanted: str = "",
+    layers: Collection[str] | None = None,
 ) -> dict[str, SetInfo]:
-    """Choose the image sets of an export: the named set, or all that fit the layout.
+    """Choose the image sets of an export: the named set, or all that fit the layout and have the layers.
 
     Args:
         frames: folder of frames.
         set_name: name of the image set; None for all that fit.
         fits: whether the layout can hold a set.
         wanted: what a set needs, for the message after "expected a set with".
+        layers: the layers to write; None for all. If no set has them, all fitting sets are returned.
 
     Raises:
         InputError: the folder is a pack, or there is no such set or none that fits.
@@ -88,7 +90,7 @@ frames
         raise InputError(f"{frames}: expected frames, got a pack; `candlelight render` makes its frames anew")
     names = list(sets) if set_name is None else [choose_name(frames, "set", list(sets), set_name)]
     if fitting := {name: sets[name] for name in names if fits(sets[name])}:
-        return fitting
+        return {name: one for name, one in fitting.items() if {*(layers or ())} <= {*one.layers}} or fitting
     raise InputError(f"{frames}: expected a set with {wanted}, got {', '.join(names) or 'none'}")
 
 

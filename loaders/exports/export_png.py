@@ -82,7 +82,7 @@ def export_png(
     Args:
         frames: folder of frames.
         out: folder to write: new, or started by the same export.
-        set_name: the image set; None for all.
+        set_name: the image set; None for all that have the layers.
         layers: names of the layers; None for all.
 
     Returns:
@@ -98,7 +98,7 @@ def export_png(
 frames
     """
     frames = Path(frames)
-    sets = [FrameFolder(frames, name, layers) for name in fitting_sets(frames, set_name)]
+    sets = [FrameFolder(frames, name, layers) for name in fitting_sets(frames, set_name, layers=layers)]
     info = sets[0].info
     scales = {one.set_name: _set_scales(one) for one in sets}
     record = PngScalesRecord(

@@ -43,7 +43,7 @@ def export_webdataset(
     Args:
         frames: folder of frames.
         out: folder to write: new, or started by the same export.
-        set_name: the image set; None for all.
+        set_name: the image set; None for all that have the layers.
         shard_size: samples in each file; the last file of a set may have fewer.
         layers: names of the layers; None for all.
 
@@ -63,7 +63,7 @@ frames
     frames = Path(frames)
     if shard_size < 1:
         raise InputError(f"shard size: expected at least 1 sample, got {shard_size}")
-    opened = [FrameFolder(frames, name, layers) for name in fitting_sets(frames, set_name)]
+    opened = [FrameFolder(frames, name, layers) for name in fitting_sets(frames, set_name, layers=layers)]
     units = [
         ExportUnit(name, partial(_shard_file, name, one, rows), len(rows))
         for one in opened

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -68,6 +69,12 @@ def test_attributes_tell_colour_space_and_sample(exported, frames_root):
     assert json.loads(told.pop("metadata")) == json.loads(metadata.to_json())
     factors = {"factor/shape": "cone", "factor/angle": "12.5"}
     assert told == {"id": "free-000001", "exposure": "1.0", **factors}
+
+
+def test_names_of_folders_need_not_be_utf8(exported, frames_root, tmp_path):
+    out = tmp_path / os.fsdecode(b"latin-\xe9")
+    export_exr(frames_root, out, "free")
+    assert (out / "free/000001.exr").read_bytes() == (exported / "free/000001.exr").read_bytes()
 
 
 def test_layers_can_be_chosen(frames_root, tmp_path):

@@ -21,7 +21,7 @@ from candlelight.loaders.exports import (
     export_png,
     export_webdataset,
 )
-from candlelight.loaders.exports.export_loop import ExportUnit, write_export
+from candlelight.loaders.exports.export_loop import ExportUnit, fitting_sets, write_export
 from candlelight.loaders.frames import frame_path
 from tests.refusals import refused
 
@@ -174,6 +174,12 @@ def test_a_damaged_frame_is_not_exported(roots, tmp_path, name, frame, layer, ke
     with refused(rf"layer `{layer}` (has hash|differs from its hash)"):
         EXPORTS[name](root, tmp_path / "out")
     assert {path.name for path in tree(tmp_path / "out")} == {".candlelight-export", *kept}
+
+
+def test_sets_without_the_chosen_layers_are_left_out(scene_frames):
+    assert [*fitting_sets(scene_frames, None)] == ["ring", "flat"]
+    assert [*fitting_sets(scene_frames, None, layers=["depth", "position"])] == ["ring"]
+    assert [*fitting_sets(scene_frames, None, layers=["albedo"])] == ["ring", "flat"]  # and are then refused
 
 
 def test_a_pack_is_refused(frames_root, tmp_path):
