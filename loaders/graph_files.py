@@ -39,7 +39,8 @@ def read_graph(source: Any, threshold: float | None = None) -> NodeGraph:
             .npy with an adjacency; .npz with ``adjacency``, and ``names`` [n], or ``ids`` and ``codes``
             [images, n] where nodes are codes; .json with a `CausalGraph`, with the node-link form of
             networkx, or with ``nodes`` and ``edges``, pairs of names, and ``bidirected`` pairs.
-        threshold: of weights, the size above which there is an edge; None for an adjacency of 0 and 1.
+        threshold: of weights, also the ``weight`` of an edge of networkx, the size above which there is an
+            edge; None for an adjacency of 0 and 1, and all edges.
 
     Raises:
         InputError: the file cannot be read or holds no graph, nodes share a name, an edge joins no two nodes,
@@ -60,10 +61,11 @@ def read_graph(source: Any, threshold: float | None = None) -> NodeGraph:
             raise InputError("the graph has edges from the previous step; expected edges within a step alone")
         return NodeGraph(source.adjacency().astype(int), source.names, None, source)
     if hasattr(source, "is_directed"):
-        edges = [one[:2] for one in source.edges()]
+        ends = ("source", "target", "weight")
+        edges = [dict(zip(ends, one, strict=True)) for one in source.edges(data="weight", default=np.inf)]
         source = {"nodes": list(source), "edges": edges, "directed": source.is_directed()}
     if isinstance(source, dict):
-        return _of_lists(source)
+        return _of_lists(source, threshold)
     weights = np.asarray(source)
     if weights.ndim != 2 or weights.dtype.kind not in "bfiu":
         raise InputError(f"expected an adjacency [n, n], numbers, got {weights.dtype} {list(weights.shape)}")
@@ -79,7 +81,7 @@ def _read_file(path: Path, threshold: float | None) -> NodeGraph:
             (content,) = content.values()
         if all(isinstance(one, dict) and "mechanism" in one for one in content["nodes"]):
             return read_graph(CausalGraph.from_json(json.dumps(content)))
-        return _of_lists(content)
+        return _of_lists(content, threshold)
     if path.suffix.lower() == ".npy":
         return read_graph(np.load(path, allow_pickle=False), threshold)
     with np.load(path, allow_pickle=False) as arrays:
@@ -92,7 +94,7 @@ def _read_file(path: Path, threshold: float | None) -> NodeGraph:
         return NodeGraph(adjacency, names, codes)
 
 
-def _of_lists(content: dict[str, Any]) -> NodeGraph:
+def _of_lists(content: dict[str, Any], threshold: float | None) -> NodeGraph:
     """Read nodes and edges, either of which may be objects, as of networkx."""
     nodes = content.get("nodes", ())
     names = tuple(str(one["id"] if isinstance(one, dict) else one) for one in nodes)
@@ -104,6 +106,9 @@ def _of_lists(content: dict[str, Any]) -> NodeGraph:
             ends = [*map(str, (one["source"], one["target"]) if isinstance(one, dict) else one)]
             if len(ends) != 2 or not {*ends} <= {*names}:
                 raise InputError(f"expected an edge as a pair of nodes, got {', '.join(ends)}")
+            weight = one.get("weight", np.inf) if isinstance(one, dict) else np.inf
+            if threshold is not None and abs(weight) <= threshold:
+                continue
             first, second = map(names.index, ends)
             adjacency[first, second] |= mark
             if mark == 2 or not content.get("directed", True):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from candlelight.evaluation.catalogue.causal_options import DiscoveryName
-from candlelight.evaluation.causal.code_inputs import mean_ranks, standardise
+from candlelight.evaluation.causal.code_inputs import mean_ranks, standardise, takes_arrays
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.prediction_scores import mcc
 from candlelight.loaders.check_choice import check_choice
@@ -26,6 +26,7 @@ INDEPENDENCE_TESTS = {
 _ROWS = 4  # fewer have no kernel test
 
 
+@takes_arrays
 def discover_graph(
     columns: Float[Tensor, "rows n"],
     method: DiscoveryName = "pc",
@@ -83,6 +84,7 @@ def discover_graph(
     return ((ends == -1) & (ends.T != 0)).long() + 2 * ((ends == 1) & (ends.T == 1))
 
 
+@takes_arrays
 def match_codes(
     codes: Float[Tensor, "images codes"], table: FactorTable, correlation: Literal["pearson", "spearman"]
 ) -> tuple[Int[Tensor, " factors"], Float[Tensor, " factors"]]:

@@ -1,6 +1,7 @@
 """The evaluation of codes by the factors of images, with random and supervised codes beside."""
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -218,7 +219,11 @@ def _of_interventions(given: tuple[Tensor, ...], groups: list[str], seed: int) -
 
     def statistic(some: Int[ndarray, " pairs"]) -> Mapping[str, float]:
         chosen = torch.from_numpy(some).to(given[0].device)
-        return {"irs_do": float(irs_by_interventions(given[0], *(part[chosen] for part in given[1:])).score)}
+        try:
+            score = irs_by_interventions(given[0], *(part[chosen] for part in given[1:])).score
+        except InputError:  # no pair of these groups keeps a factor and changes another
+            return {"irs_do": math.nan}
+        return {"irs_do": float(score)}
 
     try:
         found = irs_by_interventions(*given)

@@ -54,6 +54,11 @@ def test_objects_and_arrays(tmp_path):
     assert read_graph(RECIPE).recipe is RECIPE
     confounded = {"nodes": ["a", "b"], "edges": [["a", "b"]], "bidirected": [["b", "a"]]}
     assert read_graph(confounded).adjacency.tolist() == [[0, 3], [2, 0]]
+    weighted = nx.DiGraph(GRAPH)
+    weighted.add_edge("b", "c", weight=-0.1)
+    weighted.add_edge("c", "b", weight=-0.7)
+    for source in (weighted, nx.node_link_data(weighted, edges="links")):
+        assert read_graph(source, 0.5).adjacency.sum() == read_graph(source).adjacency.sum() - 1
     assert read_graph(np.array([[0, -0.7], [0.2, 0]]), 0.5).adjacency.tolist() == [[0, 1], [0, 0]]
 
 

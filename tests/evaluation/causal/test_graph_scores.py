@@ -165,6 +165,7 @@ def test_search_finds_a_collider_and_what_follows(method, test):
     columns = torch.from_numpy(np.stack([a, b, c, d], axis=1)).double()
     wanted = [[0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]]
     assert discover_graph(columns, method, test).tolist() == wanted
+    assert discover_graph(columns.numpy(), method, test).tolist() == wanted
 
 
 def test_search_refuses_what_it_cannot_do():

@@ -171,3 +171,8 @@ def test_rows_that_are_left_out_are_known(tmp_path):
     mine = {"mine": open_codes(tmp_path / "codes.npz")}
     found = evaluate("codes", data, mine, metrics=["irs"], controls=False)
     assert found["mine"].scores["irs_do"].value == pytest.approx(1)
+    # Counterfactuals of two units alone keep a factor.
+    changed[2 * 6 :] = (factual[samples] + 1)[2 * 6 :]
+    data = CounterfactualData(views[0], view("b", changed, samples.tolist()))
+    found = evaluate("codes", data, mine, metrics=["irs"], controls=False)
+    assert found["mine"].scores["irs_do"].value == pytest.approx(1)

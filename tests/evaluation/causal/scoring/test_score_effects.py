@@ -213,7 +213,6 @@ def test_replicates_are_every_twentieth_row_and_planted_files_land_where_they_mu
         ({"values": "dim"}, "expected two values and different names, got dim"),
         ({"adjust": ["power"]}, "expected two values and different names"),
         ({"values": "dim,dark"}, "`lamp` is never dark in set `observed`; expected two of: bright, dim"),
-        ({"replicates": 600}, "expected 4 rows or more a replicate, got 3; give fewer `replicates`"),
         ({"outcome": "luminance"}, "luminance: a plan has no images"),
         ({"outcome": "brightness"}, "no factor or variable `brightness`"),
         ({"treatment": "power", "outcome": "lamp", "adjust": []}, "`power` is continuous"),
