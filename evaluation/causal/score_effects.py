@@ -28,6 +28,7 @@ from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel, 
 from candlelight.evaluation.run.batches import read_batches
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score, clustered_mean, mean_interval
+from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.views import DataIdentity, open_data
 from candlelight.evaluation.views.image_tensors import check_srgb_image
@@ -78,9 +79,24 @@ def open_estimates(spec: str, device: str = "cpu", default_space: str = "linear"
     with blaming(f"{path}: cannot be read as estimates", form), path.open(encoding="utf-8-sig") as file:
         rows = [*csv.DictReader(file, skipinitialspace=True)]
         table = np.array([[float(row[part]) for part in ("effect", "low", "high")] for row in rows])
-    if not len(table) or not np.isfinite(table).all() or (table[:, 1] > table[:, 2]).any():
-        raise InputError(f"{path}: expected rows of finite numbers with low <= high")
+    _check_estimates(str(path), table)
     return NamedModel(ModelIdentity(name or path.stem, "files", None, file_sha256(path)), table, "linear")
+
+
+def _check_estimates(where: str, table: ndarray) -> None:
+    if not len(table) or not np.isfinite(table).all() or (table[:, 1] > table[:, 2]).any():
+        raise InputError(f"{where}: expected rows of finite numbers with low <= high")
+
+
+def _given(name: str, model: Any) -> Estimates:
+    """Take the estimates of a file, or those of an array."""
+    if isinstance(model, ndarray):
+        return model
+    if not isinstance(model, Codes) or model.codes.shape[1] != 3:
+        raise InputError(f"estimates `{name}`: expected an array [replicates, 3] of effect, low and high")
+    table = np.asarray(model.codes.numpy())
+    _check_estimates(f"estimates `{name}`", table)
+    return table
 
 
 class EffectData(NamedTuple):
@@ -185,11 +201,10 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     """
     data, options = run.data, run.options
     count, size = options.replicates, len(data.observed) // options.replicates
-    if wrong := [name for name, one in run.models.items() if len(one.model) != count]:
+    made = {name: _given(name, one.model) for name, one in run.models.items()}
+    if wrong := [name for name, one in made.items() if len(one) != count]:
         expected = f"{count} rows, one for each replicate ({argument('replicates')})"
-        raise InputError(
-            f"estimates `{wrong[0]}`: expected {expected}, got {len(run.models[wrong[0]].model)}"
-        )
+        raise InputError(f"estimates `{wrong[0]}`: expected {expected}, got {len(made[wrong[0]])}")
     if size < _LEAST:
         expected = f"at least {_LEAST} rows in each of {count} replicates ({argument('replicates')})"
         raise InputError(f"expected {expected}, got {size} of {len(data.observed)} observed rows")
@@ -202,7 +217,6 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     notes.insert(0, f"true effect by {sets}: {'; by the plan: '.join(told)}")
     notes.insert(1, f"{count} replicates of {size} of {len(data.observed)} observed rows")
     parts = [rows.part(k, count, size) for k in range(count)]
-    made = {name: one.model for name, one in run.models.items()}
     made |= {name: _estimates(function, parts) for name, function in _SHIPPED.items()}
     made["oracle"], made["zero effect"] = _oracle(outcomes[0], size, count, notes), np.zeros((count, 3))
     truth, error = truths[-1]

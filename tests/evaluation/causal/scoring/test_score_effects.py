@@ -189,6 +189,18 @@ def test_replicates_are_every_twentieth_row_and_planted_files_land_where_they_mu
     with refused("model `ipw`: the name is that of a control"):
         score(plans / "effects-overlap.parquet", OVERLAP, models=[f"ipw={tmp_path / 'mine.csv'}"])
     assert found["naive"].about.model["source"] == "control"
+    array = score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": mine})["mine"]
+    assert array.scores == found["mine"].scores
+    wrong = {
+        "an array": mine[:, :2],
+        "numbers with low <= high": mine[:, [0, 2, 1]],
+        "an array .*": naive_effect,
+    }
+    for message, model in wrong.items():
+        with refused(f"estimates `mine`: expected .*{message}"):
+            score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": model})
+    with refused('expected something callable, got str; name it in a list: \\["mine=a.csv"\\]'):
+        score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": "a.csv"})
     with refused("estimates `mine`: expected 19 rows, one for each replicate .*, got 20"):
         score(plans / "effects-overlap.parquet", OVERLAP, models=[str(tmp_path / "mine.csv")], replicates=19)
     for text, message in {
