@@ -7,6 +7,7 @@ them as column `caption`.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from string import Formatter
 from typing import Any
 
@@ -22,19 +23,19 @@ _SPEC = re.compile(r"(\.\d[fg])?")
 _MARKS = ("rgb", "own", "absent", "")  # labels in place of the name of a material
 _UNCHANGED = ("own", "none")  # values of a factor that leave things as they are
 _NUMERALS = ("no", "a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-# Bright, middle and dark samples of the eleven basic colour terms of Berlin and Kay (1969), as sRGB.
+# Samples of the eleven basic colour terms of Berlin and Kay (1969), as sRGB: bright, pale and dark ones.
 _COLOURS = {
-    "black": ["000000"],
+    "black": ["000000", "1c1c1c"],
     "white": ["ffffff"],
     "gray": ["808080", "b8b8b8", "484848"],
-    "red": ["dc1428", "ff2020", "801018"],
-    "orange": ["ff8c00", "d06410"],
-    "yellow": ["ffe119", "c8b420"],
-    "green": ["28a03c", "40ff40", "145a1e"],
-    "blue": ["2850dc", "40c8ff", "141e6e"],
-    "purple": ["8c28b4", "c060ff", "401050"],
-    "pink": ["ff96be", "ff40c0", "d03080"],
-    "brown": ["784623", "50280f"],
+    "red": ["dc1428", "ff2020", "801018", "b04040"],
+    "orange": ["ff8c00", "d06410", "ffb070"],
+    "yellow": ["ffe119", "c8b420", "fff090"],
+    "green": ["28a03c", "40ff40", "145a1e", "a0e8a0", "a0d830", "70803c", "00a080", "6ca06c"],
+    "blue": ["2850dc", "40c8ff", "141e6e", "0088c0", "80e8f0", "005878", "7090c8", "b0d8ff"],
+    "purple": ["8c28b4", "c060ff", "401050", "b090e8", "805880"],
+    "pink": ["ff96be", "ff40c0", "d03080", "f4b8b8", "c87890"],
+    "brown": ["784623", "50280f", "a88058"],
 }
 
 
@@ -42,10 +43,11 @@ def caption(metadata: Metadata, set_info: SetInfo) -> str:
     """Describe a frame in one sentence.
 
     The template of the set is filled, see `check_caption`. Without a template the caption lists the visible
-    objects with their colours or materials, the scene, and name and value of each factor that these words do
-    not say yet; values "own" and "none" are left out. An object without a named colour has the nearest of the
-    eleven basic colour terms, see `colour_word`. Listed values are written as in the recipe, other numbers
-    with three digits. In words, ``_`` is a space.
+    objects with their colours or materials, the scene, and name and value of each factor whose value is not
+    among these words yet; values "own" and "none" are left out. Of factors with the same value all are
+    listed if these words have it less often. An object without a named colour has the nearest of the eleven
+    basic colour terms, see `colour_word`. Listed values are written as in the recipe, other numbers with
+    three digits. In words, ``_`` is a space.
 
     Args:
         metadata: the frame.
@@ -58,16 +60,23 @@ def caption(metadata: Metadata, set_info: SetInfo) -> str:
         return _fill(set_info.caption, metadata, set_info)
     visible = _visible(metadata)
     text = _list_objects(visible) or _words(metadata.set)
-    labels = {name for one in visible for name in (one.type, one.material)} - {*_MARKS}
+    said = Counter(word for one in visible for word in _object_words(one))
     if metadata.environment is not None:
-        labels.add(metadata.environment.scene)
-        text += f" in {_with_article(_words(metadata.environment.scene))} scene"
-    types = {one.type for one in visible}
+        scene = _words(metadata.environment.scene)
+        said[scene] += 1
+        text += f" in {_with_article(scene)} scene"
     values = {factor: _value_of(metadata, factor) for factor in set_info.factors}
+    due = Counter(_words(str(value)) for value in values.values())
+    types = {one.type for one in visible}
+
+    def is_said(value: FactorValue) -> bool:
+        words = _words(str(value))
+        return due[words] <= said[words] or (" " in words and {*words.split(" ")} <= types)
+
     rest = [
         _phrase(factor, value)
         for factor, value in values.items()
-        if value not in labels and value not in _UNCHANGED and not {*re.split("[_ ]", str(value))} <= types
+        if value not in _UNCHANGED and not is_said(value)
     ]
     return ", ".join([text, *rest])
 
@@ -97,7 +106,10 @@ def check_caption(template: str, names: Collection[str]) -> None:
         if name is None:
             continue
         if name not in (OBJECTS, *names):
-            raise InputError(f"caption: `{name}` is no factor of this set{did_you_mean(name, names)}")
+            near = did_you_mean(name, [*names, OBJECTS])
+            raise InputError(f"caption: `{name}` is no factor of this set{near}")
+        if name == OBJECTS and (conversion or spec):
+            raise InputError(f"caption: expected {{{OBJECTS}}} without a format, which is for numbers")
         if conversion or not _SPEC.fullmatch(spec or ""):
             got = (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
             raise InputError(f"caption: expected {{{name}}} or {{{name}:.2f}}, got {{{name}{got}}}")
@@ -143,10 +155,16 @@ def colour_word(color: Vector) -> str:
         >>> colour_word((0.8, 0.09, 0.08)), colour_word((0.02, 0.56, 0.29))
         ('red', 'green')
     """
+    names, samples = _colour_samples()
+    distances = np.linalg.norm(samples - _oklab(np.array(color, float)), axis=-1)
+    return names[int(distances.argmin())]
+
+
+@cache
+def _colour_samples() -> tuple[list[str], ndarray]:
+    """Return the term of each sample, and the samples in OKLab [samples, 3]."""
     terms = [(name, tuple(bytes.fromhex(one))) for name, several in _COLOURS.items() for one in several]
-    samples = srgb_to_linear(np.array([rgb for _, rgb in terms]) / 255)
-    distances = np.linalg.norm(_oklab(samples) - _oklab(np.array(color, float)), axis=-1)
-    return terms[int(distances.argmin())][0]
+    return [name for name, _ in terms], _oklab(srgb_to_linear(np.array([rgb for _, rgb in terms]) / 255))
 
 
 def _oklab(linear: ndarray) -> ndarray:
@@ -207,10 +225,17 @@ def _list_objects(objects: Sequence[ObjectRecord]) -> str:
 
 
 def _name_object(one: ObjectRecord) -> str:
-    kind, material = _words(one.type), _words(one.material)
-    if one.base_color is not None:
-        return f"{colour_word(one.base_color) if one.material in _MARKS else material} {kind}"
-    return kind if one.material in _MARKS else f"{material}-textured {kind}"
+    look, kind = _object_words(one)
+    if not look:
+        return kind
+    return f"{look} {kind}" if one.base_color is not None else f"{look}-textured {kind}"
+
+
+def _object_words(one: ObjectRecord) -> tuple[str, str]:
+    """Name the look of an object, "" if it has neither a colour nor a named material, and its type."""
+    if one.material not in _MARKS:
+        return _words(one.material), _words(one.type)
+    return "" if one.base_color is None else colour_word(one.base_color), _words(one.type)
 
 
 def _phrase(factor: FactorInfo, value: FactorValue) -> str:
@@ -226,7 +251,7 @@ def _written(factor: FactorInfo, value: FactorValue, spec: str = "") -> str:
         return format(value, spec)
     if factor.kind == "categorical" or isinstance(value, int):
         return f"{value:.12g}"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
 
 
 def _words(label: str) -> str:
@@ -235,8 +260,8 @@ def _words(label: str) -> str:
 
 
 def _with_article(words: str) -> str:
-    """Put "a" or "an" before words, by their first letters."""
-    vowel = re.match(r"(?!uni|eu|one|us)[aeiou]", words, re.IGNORECASE)
+    """Put "a" or "an" before words, by their first letters, or by the sound of a number."""
+    vowel = re.match(r"(?!uni|eu|one|us)[aeiou]|8|1[18](?!\d)", words, re.IGNORECASE)
     return f"{'an' if vowel else 'a'} {words}"
 
 

@@ -141,10 +141,14 @@ def planned_tables(path: Path) -> dict[str, DrawnTable]:
         raise InputError(f"{path}: expected a plan, there is none{nearest_file(path)}")
     with blaming(f"{path}: cannot be read as a plan", "expected a file of `candlelight plan --out`"):
         with parquet.ParquetFile(path) as file:
+            if missing := {"id", "set", "unit"} - {*file.schema_arrow.names}:
+                raise InputError(f"no column `{min(missing)}`")
             columns = [name for name in file.schema_arrow.names if name.startswith(_PLANNED)]
             table = file.read(columns=["id", "set", "unit", *columns])
-        known = json.loads((table.schema.metadata or {}).get(b"candlelight.graphs", b"{}"))
-    graphs = {name: CausalGraph.model_validate(graph) for name, graph in known.items()}
+            if not len(table):
+                raise InputError("no rows")
+        known = dict(json.loads((table.schema.metadata or {}).get(b"candlelight.graphs", b"{}")))
+        graphs = {name: CausalGraph.model_validate(graph) for name, graph in known.items()}
     sets: dict[str, list[_PlannedRow]] = {}
     for row in table.to_pylist():
         parts: dict[str, dict[str, Any]] = {prefix: {} for prefix in _PLANNED}
@@ -210,7 +214,8 @@ def check_observed(table: DrawnTable, treatment: str, values: Sequence[str]) -> 
 
     Raises:
         InputError: an intervention set the treatment; rows share units; the set has selections; the treatment
-            is continuous; no row has one of the values; or see `check_recorded_positivity`.
+            is continuous; no row has one of the values, or one row has both; or see
+            `check_recorded_positivity`.
     """
     table.column(treatment)
     if any(treatment in done for done in table.interventions) or len({*table.units}) < len(table):
@@ -231,12 +236,17 @@ def check_observed(table: DrawnTable, treatment: str, values: Sequence[str]) -> 
             raise InputError(
                 f"`{treatment}` is never {value} in set `{table.name}`; expected two of: {found}"
             )
+    if (table.rows_with(treatment, values[0]) & table.rows_with(treatment, values[1])).any():
+        raise InputError(f"expected two values of `{treatment}`, got one, as {values[0]} and {values[1]}")
     if treatment in table.propensities:
         check_recorded_positivity(table, treatment, values)
 
 
 def _table(name: str, rows: Sequence[Any], graphs: Mapping[str, CausalGraph | None]) -> DrawnTable:
     values = _columns([{**row.factors, **row.exogenous} for row in rows])
+    for column, numbers in values.items():
+        if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+            raise InputError(f"set `{name}`: `{column}`: expected finite numbers, got nan or inf")
     propensities = _columns([row.propensity for row in rows])
     ids, units = tuple(row.id for row in rows), tuple(row.unit for row in rows)
     return DrawnTable(name, ids, units, values, propensities, tuple(row.intervention for row in rows), graphs)

@@ -42,7 +42,8 @@ def read_graph(source: Any, threshold: float | None = None) -> NodeGraph:
         threshold: of weights, the size above which there is an edge; None for an adjacency of 0 and 1.
 
     Raises:
-        InputError: the file cannot be read or holds no graph, or the graph has edges between steps.
+        InputError: the file cannot be read or holds no graph, nodes share a name, an edge joins no two nodes,
+            weights are not finite, or the graph has edges between steps.
 
     Example:
         >>> read_graph({"nodes": ["a", "b"], "edges": [["b", "a"]]}).adjacency.tolist()
@@ -66,12 +67,14 @@ def read_graph(source: Any, threshold: float | None = None) -> NodeGraph:
     weights = np.asarray(source)
     if weights.ndim != 2 or weights.dtype.kind not in "bfiu":
         raise InputError(f"expected an adjacency [n, n], numbers, got {weights.dtype} {list(weights.shape)}")
+    if threshold is not None and not np.isfinite(weights).all():
+        raise InputError("expected finite weights, got nan or inf")
     return NodeGraph(1 * (weights if threshold is None else np.abs(weights) > threshold))
 
 
 def _read_file(path: Path, threshold: float | None) -> NodeGraph:
     if path.suffix.lower() == ".json":
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
         if "nodes" not in content and len(content) == 1:  # as `info --graph json` writes a single set
             (content,) = content.values()
         if all(isinstance(one, dict) and "mechanism" in one for one in content["nodes"]):
@@ -85,18 +88,23 @@ def _read_file(path: Path, threshold: float | None) -> NodeGraph:
         adjacency = read_graph(arrays["adjacency"], threshold).adjacency
         nodes = arrays["codes"].shape[-1] if codes else len(names or adjacency)
         if nodes != len(adjacency):
-            raise InputError(f"{path}: expected an adjacency of {nodes} nodes, got {len(adjacency)}")
+            raise InputError(f"expected an adjacency of {nodes} nodes, got {len(adjacency)}")
         return NodeGraph(adjacency, names, codes)
 
 
 def _of_lists(content: dict[str, Any]) -> NodeGraph:
     """Read nodes and edges, either of which may be objects, as of networkx."""
-    names = tuple(str(one["id"] if isinstance(one, dict) else one) for one in content["nodes"])
+    nodes = content.get("nodes", ())
+    names = tuple(str(one["id"] if isinstance(one, dict) else one) for one in nodes)
+    if len({*names}) < len(names) or not {"edges", "links", "bidirected"} & {*content}:
+        raise InputError(f"expected different `nodes`, and `edges`, got {', '.join(names or content)}")
     adjacency = np.zeros((len(names), len(names)), np.int64)
     for kind, mark in (("edges", 1), ("links", 1), ("bidirected", 2)):
         for one in content.get(kind, ()):
-            ends = (one["source"], one["target"]) if isinstance(one, dict) else one
-            first, second = (names.index(str(end)) for end in ends)
+            ends = [*map(str, (one["source"], one["target"]) if isinstance(one, dict) else one)]
+            if len(ends) != 2 or not {*ends} <= {*names}:
+                raise InputError(f"expected an edge as a pair of nodes, got {', '.join(ends)}")
+            first, second = map(names.index, ends)
             adjacency[first, second] |= mark
             if mark == 2 or not content.get("directed", True):
                 adjacency[second, first] |= mark

@@ -40,6 +40,8 @@ class Published:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the packs of some recipes, and print the command that uploads them."""
     options = _options(arguments)
+    if options.samples < 1:
+        raise InputError(f"--samples: expected 1 or more, got {options.samples}")
     names = options.recipes.split(",") if options.recipes else sorted({*shipped_recipes()} - NEEDS_SCANS)
     done = {}
     for name in names:

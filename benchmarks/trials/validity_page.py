@@ -13,6 +13,7 @@ MAKER = "made by benchmarks/trials/causal_validity.py"
 _TRUTH = {True: "yes", False: "no", None: "in part"}
 
 Scores = Mapping[str, Values]  # by score
+VALUES = Path(__file__).with_name("validity_values.md")
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -129,7 +130,6 @@ def fill_page(text: str, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple
         "claims": claims_table(),
         "pairs": pairs_table(matrix),
         "failures": failures_table(matrix),
-        "values": value_tables(matrix),
     }
     for name, content in parts.items():
         text = replace_part(text, name, content)
@@ -149,5 +149,7 @@ def replace_part(text: str, name: str, content: str) -> str:
 
 
 def write_page(path: Path, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple[int, int]]) -> None:
-    """Write the tables into the page."""
+    """Write the tables into the page, and all values into the file beside this one."""
     path.write_text(fill_page(path.read_text(encoding="utf-8"), matrix, sizes), encoding="utf-8")
+    head = VALUES.read_text(encoding="utf-8").partition("\n\n### ")[0]
+    VALUES.write_text(f"{head}\n\n{value_tables(matrix)}\n", encoding="utf-8")

@@ -244,7 +244,7 @@ def split_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
     for pair in pairs:
         name, equals, source = pair.partition("=")
         if not name or not equals or not source or not pair.isprintable():
-            raise InputError(f"{option} {pair}: expected NAME=SOURCE, such as striped=pictures/striped")
+            raise InputError(f"{option} {pair}: expected NAME=SOURCE")
         if name in found:
             raise InputError(f"{option}: two sources are named `{name}`; give another name")
         found[name] = source

@@ -17,11 +17,7 @@ from candlelight.evaluation.causal.code_inputs import (
     takes_arrays,
 )
 from candlelight.evaluation.causal.effects import check_columns
-from candlelight.evaluation.causal.estimators import (
-    predict_by_line,
-    predict_by_network,
-    r2_score_of_factors,
-)
+from candlelight.evaluation.causal.estimators import predict_by_line, predict_by_network, r2_score_of_factors
 from candlelight.evaluation.causal.information import entropy, mutual_information_matrix
 from candlelight.loaders.check_choice import check_choice
 
@@ -102,7 +98,7 @@ def block_matrices(
             to fit on.
         training: true for rows to fit on, the others are scored; None fits and scores all rows.
         regression: "linear" is least squares; "mlp" scikit-learn's network of two layers of 64 units,
-            stopped early, one for each block.
+            stopped early, one for each block and factor.
         unordered: columns whose values have no order.
         turning: columns of angles in degrees.
         seed: seed of the networks.
@@ -113,8 +109,8 @@ def block_matrices(
 
     Raises:
         InputError: a dimension is missing, there are no codes, values are not finite, no factor varies,
-            ``training`` is not boolean or leaves no varying factor, a block names a code that does not
-            exist, ``regression`` is misspelt, or "mlp" has too few rows to fit on.
+            ``training`` is not boolean or leaves no varying factor, a block or a column is not there,
+            ``regression`` is misspelt, or "mlp" has too few rows to fit on.
 
     Example:
         >>> factors = torch.rand(200, 2, generator=torch.Generator().manual_seed(0))
@@ -130,19 +126,26 @@ def block_matrices(
     known = dict(blocks if isinstance(blocks, Mapping) else enumerate(blocks))
     check_columns("blocks", [0, *chain(*known.values())], codes.shape[1])
     count = factors.shape[1]
+    check_columns("columns of factors", [0, *known, *unordered, *turning], count)
     columns, owners = _columns(factors, unordered, turning)
     truth = columns[scored]
     table = columns.new_zeros(count, 2, len(owners))
     for block, members in known.items():
         if len(members):
             given = codes[fitted][:, members], columns[fitted], codes[scored][:, members]
-            made = predict_by_line(*given) if regression == "linear" else predict_by_network(*given, seed)
+            made = predict_by_line(*given) if regression == "linear" else _by_networks(*given, owners, seed)
             ranks = standardise(mean_ranks(made)) * standardise(mean_ranks(truth))
             table[block] = torch.stack([r2_score_of_factors(made, truth), ranks.mean(0)])
     table[:, :, (truth == truth[:1]).all(0)] = torch.nan
     found = torch.stack([table[:, :, owners == factor].nanmean(2) for factor in range(count)], dim=2)
     found[:, 1, list(unordered)] = torch.nan
     return found[:, 0], found[:, 1]
+
+
+def _by_networks(codes: Tensor, columns: Tensor, scored: Tensor, owners: Tensor, seed: int) -> Tensor:
+    """Predict each factor by a network of its own, so that no other factor decides when its training ends."""
+    parts = [columns[:, owners == factor] for factor in torch.unique(owners).tolist()]
+    return torch.cat([predict_by_network(codes, part, scored, seed) for part in parts], dim=1)
 
 
 def diagonal_scores(matrix: Float[Tensor, "blocks factors"]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from candlelight.evaluation.catalogue.causal_options import DiscoveryName
 from candlelight.evaluation.causal.code_inputs import mean_ranks, standardise
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.prediction_scores import mcc
+from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, require_module
 
 # By test: the test of PC, and the score of GES.
@@ -22,6 +23,7 @@ INDEPENDENCE_TESTS = {
     "chi2": ("chisq", "local_score_BDeu"),
     "kci": ("kci", "local_score_marginal_general"),
 }
+_ROWS = 4  # fewer have no kernel test
 
 
 def discover_graph(
@@ -46,7 +48,8 @@ def discover_graph(
         The adjacency; see `candlelight.evaluation.causal.graph_scores`.
 
     Raises:
-        InputError: a column is constant, or columns determine each other.
+        InputError: the method or the test is unknown, columns or rows are too few or not finite, a column is
+            constant, or columns determine each other.
         ModuleNotFoundError: causal-learn is not installed.
 
     Example:
@@ -61,6 +64,11 @@ def discover_graph(
     from causallearn.search.ConstraintBased.PC import pc
     from causallearn.search.ScoreBased.GES import ges
 
+    check_choice("method", method, DiscoveryName)
+    check_choice("test", test, tuple(INDEPENDENCE_TESTS))
+    if len(columns) < _ROWS or columns.shape[1] < 2 or not bool(columns.isfinite().all()):
+        wanted = f"expected {_ROWS} rows or more of two finite columns or more"
+        raise InputError(f"{method} cannot be computed: {wanted}, got {list(columns.shape)}")
     if constant := (columns == columns[:1]).all(0).nonzero().flatten().tolist():
         raise InputError(f"{method} cannot be computed: column {constant[0]} has one value")
     table = (mean_ranks(columns) if test == "ranks" else columns).numpy(force=True)

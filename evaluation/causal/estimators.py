@@ -373,7 +373,8 @@ def predict_by_network(
     if len(codes) < LEAST_ROWS:
         raise InputError(f"a network needs at least {LEAST_ROWS} rows to fit on, got {len(codes)}")
     stop = {"early_stopping": True, "n_iter_no_change": 20, "max_iter": 300}
-    network = MLPRegressor(hidden_layer_sizes=(64, 64), learning_rate_init=0.005, random_state=seed, **stop)
+    state = seed % 2**32  # larger seeds are refused
+    network = MLPRegressor(hidden_layer_sizes=(64, 64), learning_rate_init=0.005, random_state=state, **stop)
     given = (part.numpy(force=True) for part in (standardise(codes), standardise(factors)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the last pass was reached

@@ -44,11 +44,7 @@ class FactorColumns:
     groups: tuple[str, ...]
     factors: tuple[FactorInfo, ...]
     table: Float64[ndarray, "n k"]
-
-    @property
-    def known_ids(self) -> frozenset[str]:
-        """All ids."""
-        return frozenset(self.ids)
+    known_ids: frozenset[str]  # those of rows that are left out, too
 
     def take(self, rows: Sequence[int]) -> "FactorColumns":
         """Choose rows."""
@@ -90,7 +86,8 @@ def factors_of_columns(name: str, columns: Mapping[str, Any]) -> FactorColumns:
     groups = tuple(map(str, arrays["group"].tolist())) if "group" in arrays else ids
     made = [_factor(f"{name}: `{one}`", one, arrays[one]) for one in names]
     table = np.stack([numbers for _, numbers in made], axis=1)
-    return FactorColumns(DataIdentity(name, "table"), ids, groups, tuple(info for info, _ in made), table)
+    infos = tuple(info for info, _ in made)
+    return FactorColumns(DataIdentity(name, "table"), ids, groups, infos, table, frozenset(ids))
 
 
 def _factor(label: str, name: str, values: ndarray) -> tuple[FactorInfo, Float64[ndarray, " rows"]]:

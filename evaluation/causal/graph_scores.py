@@ -116,8 +116,9 @@ def checked_adjacency(adjacency: Shaped[Tensor, "n n"], name: str = "adjacency")
 at both entries of a bidirected edge, got 0.7 at [0, 1]; of weights give a threshold
     """
     check_shapes(**{name: (adjacency, "n n")})
-    marks = adjacency.nan_to_num(-1).long()
-    wrong = (marks != adjacency) | (marks < 0) | (marks > 3) | (((marks ^ marks.T) & _BIDIRECTED) > 0)
+    given = adjacency.double()  # torch compares no unsigned integers
+    marks = given.nan_to_num(-1).long()
+    wrong = (marks != given) | (marks < 0) | (marks > 3) | (((marks ^ marks.T) & _BIDIRECTED) > 0)
     wrong |= torch.diag(marks.diagonal() != 0)
     if bool(wrong.any()):
         place = wrong.nonzero()[0].tolist()

@@ -203,9 +203,10 @@ def irs_by_interventions(
     factors are confounded, the others hardly change while factor i is fixed, so that `irs` takes a mixed code
     for a robust one; interventions do change them. A code that does not change at all is left out.
 
-    Blind to: lost information, and a factor that several codes share, as `irs` is; changes of a factor that
-    no counterfactual makes. A factor that every counterfactual changes has no entries. More counterfactuals
-    of a sample raise the largest deviation, so that the score of noise falls.
+    Blind to: lost information, and a factor that several codes share, as `irs` is; changes that no
+    counterfactual makes. So a code that mixes a factor with its cause seems robust, unless interventions on
+    both change the cause and keep the factor. A factor that every counterfactual changes has no entries. More
+    counterfactuals of a sample raise the largest deviation, so that the score of noise falls.
 
     Args:
         codes: codes of factual samples.

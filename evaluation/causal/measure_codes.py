@@ -66,7 +66,7 @@ def cut_at_bounds(name: str, score: Score) -> Score:
     # A decoded image may be any number of times farther from the rendered one than the input is.
     unbounded = ("rendered_counterfactual", "blocks(")
     low = -math.inf if name.startswith(unbounded) else _LEAST.get(name, 0.0)
-    low = -1.0 if ", signed" in name else low
+    low = -1.0 if ", signed" in name or name.startswith("blocks(spearman") else low
     high = math.inf if name.endswith(", share") else 1.0
     return score.within(low, high)
 

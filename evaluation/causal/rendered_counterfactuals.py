@@ -202,9 +202,13 @@ def pair_units(
         Rows of the samples, rows of their counterfactuals, and the factors that differ.
 
     Raises:
-        InputError: the views have different factors, or no unit is in both.
+        InputError: the views have different factors, no unit is in both, or units have steps with draws of
+            their own.
     """
     check_same_factors(images, others)
+    nodes = getattr(getattr(images, "graph", None), "nodes", ())
+    if any(node.previous or node.every == "step" for node in nodes):
+        raise InputError(f"`{images.identity.name}` has steps, which differ by more than an intervention")
     samples = rows_of_groups(images)
     pairs = [
         (row, other)

@@ -19,7 +19,7 @@ from candlelight.evaluation.causal.irs import irs, select_codes
 from candlelight.evaluation.causal.rendered_counterfactuals import find_rendered_pairs, match_values
 from candlelight.evaluation.causal.score_counterfactuals import nearest_frames, read_small
 from candlelight.evaluation.causal.score_generativeness import find_decoder, find_judge
-from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.result import MeanResult, Result
@@ -28,6 +28,7 @@ from candlelight.loaders.errors import InputError, argument
 
 AXIOM_PAIRS = 100  # most pairs of each factor
 _BATCH = 64
+_SLACK = 0.5  # by how much images may leave [0, 1], as after repeated interventions
 _FRAMES = ("rendered counterfactual", "nearest other frame")
 _BETTER: dict[str, Better] = {"effectiveness": "higher", "effectiveness, other factors": "higher"}
 for _axiom in ("composition", "reversibility"):
@@ -138,10 +139,13 @@ def _checked(named: NamedModel, device: str) -> CounterfactualModel:
     def make(images: Tensor, factors: Tensor, changed: Tensor) -> Tensor:
         given = decode(images) if linear else images.clone()
         with model_errors(name, given):
-            found = named.model(given, factors, changed)
-        if not isinstance(found, Tensor) or found.shape != images.shape or not bool(found.isfinite().all()):
+            found = named.model(given, factors.clone(), changed.clone())
+        if not isinstance(found, Tensor) or found.shape != images.shape:
             got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(f"`{name}`: expected finite images {list(images.shape)}, got {got}")
+            raise InputError(f"`{name}`: expected images {list(images.shape)}, got {got}")
+        if not bool(((found >= -_SLACK) & (found <= 1 + _SLACK)).all()):
+            got = f"{float(found.min()):g} to {float(found.max()):g}"
+            raise InputError(f"`{name}`: expected images in [0, 1], got {got}; clamp them")
         return (encode(found) if linear else found).to(device).float()
 
     return make
@@ -179,8 +183,6 @@ def _results(
     changed = (classes[0] != classes[1]).long().argmax(1).tolist()
     ids = tuple(f"{names[column]}: {run.data.ids[row]}" for column, row in zip(changed, rows, strict=True))
     groups = tuple(run.data.groups[row] for row in rows)
-    controls = {name: NamedModel(ModelIdentity(name, "control"), None, "srgb") for name in values}
-    run = replace(run, models=controls | run.models)
     for name, some in values.items():
         columns = dict(zip(_BETTER, some.double().cpu().numpy().T, strict=True))
         for column in sorted(set(changed)):
@@ -199,5 +201,6 @@ AXIOMS = Evaluation(
     options=AxiomsOptions,
     reads=Reading(open=open_with_counterfactuals, space="srgb"),
     study=_score_axioms,
+    controls=dict.fromkeys(("input given back", "mean image", *_FRAMES), _read),
     page="candlelight.evaluation.causal.causal_report:AXIOMS_PAGE",
 )

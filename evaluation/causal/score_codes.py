@@ -93,6 +93,8 @@ def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
         raise InputError(f"a control is named `{taken[0]}`; give the encoder another name, or no controls")
     given = metric_names(run.options.metrics)
     names = ("irs", *(name for name in CODE_METRICS if name in given and name != "irs"))
+    if run.options.blocks and "blocks" not in names:
+        raise InputError(f"{argument('blocks')} is for {argument('metrics')} blocks alone")
     data, robust = run.data, dict[str, MeasuredCodes]()
     if isinstance(data, CounterfactualData):
         encoded = encode_data(replace(run, data=data.images), data.counterfactuals.known_ids)
@@ -132,11 +134,7 @@ def _with_controls(encoded: Encoded, supervised: SupervisedCodes | None) -> Enco
 
 
 def _score(
-    encoded: Encoded,
-    name: str,
-    metrics: Sequence[str],
-    notes: Sequence[str],
-    robust: MeasuredCodes | None,
+    encoded: Encoded, name: str, metrics: Sequence[str], notes: Sequence[str], robust: MeasuredCodes | None
 ) -> StatisticResult:
     """Compute all scores of one encoder; those of interventions are given."""
     run, codes = encoded.run, encoded.codes[name]
@@ -262,10 +260,10 @@ def given_blocks(pairs: Sequence[str], names: Sequence[str]) -> dict[int, list[i
         {1: [0, 2]}
     """
     found = {}
-    for name, text in split_pairs(pairs, argument("block")).items():
+    for name, text in split_pairs(pairs, argument("blocks")).items():
         if name not in names or not all(part.isdecimal() for part in text.split(",")):
             wanted = f"a factor ({', '.join(names)}) and numbers of codes, such as {names[0]}=0,1"
-            raise InputError(f"{argument('block')}: expected {wanted}, got {name}={text}")
+            raise InputError(f"{argument('blocks')}: expected {wanted}, got {name}={text}")
         found[names.index(name)] = [*map(int, text.split(","))]
     return found
 

@@ -79,23 +79,16 @@ def open_estimates(spec: str, device: str = "cpu", default_space: str = "linear"
     with blaming(f"{path}: cannot be read as estimates", form), path.open(encoding="utf-8-sig") as file:
         rows = [*csv.DictReader(file, skipinitialspace=True)]
         table = np.array([[float(row[part]) for part in ("effect", "low", "high")] for row in rows])
-    _check_estimates(str(path), table)
+    table = _checked(str(path), table)
     return NamedModel(ModelIdentity(name or path.stem, "files", None, file_sha256(path)), table, "linear")
 
 
-def _check_estimates(where: str, table: ndarray) -> None:
-    if not len(table) or not np.isfinite(table).all() or (table[:, 1] > table[:, 2]).any():
-        raise InputError(f"{where}: expected rows of finite numbers with low <= high")
-
-
-def _given(name: str, model: Any) -> Estimates:
-    """Take the estimates of a file, or those of an array."""
-    if isinstance(model, ndarray):
-        return model
-    if not isinstance(model, Codes) or model.codes.shape[1] != 3:
-        raise InputError(f"estimates `{name}`: expected an array [replicates, 3] of effect, low and high")
-    table = np.asarray(model.codes.numpy())
-    _check_estimates(f"estimates `{name}`", table)
+def _checked(name: str, estimates: Any) -> Estimates:
+    """Return the estimates of a file, or those of an array, which comes as codes."""
+    table = estimates.codes.numpy() if isinstance(estimates, Codes) else estimates
+    fits = isinstance(table, ndarray) and table.shape[1:] == (3,) and np.isfinite(table).all()
+    if not fits or (table[:, 1] > table[:, 2]).any():
+        raise InputError(f"{name}: expected rows of finite numbers, effect, low and high, with low <= high")
     return table
 
 
@@ -201,7 +194,7 @@ def _score_effects(run: Run[EffectsOptions]) -> dict[str, Result]:
     """
     data, options = run.data, run.options
     count, size = options.replicates, len(data.observed) // options.replicates
-    made = {name: _given(name, one.model) for name, one in run.models.items()}
+    made = {name: _checked(f"estimates `{name}`", one.model) for name, one in run.models.items()}
     if wrong := [name for name, one in made.items() if len(one) != count]:
         expected = f"{count} rows, one for each replicate ({argument('replicates')})"
         raise InputError(f"estimates `{wrong[0]}`: expected {expected}, got {len(made[wrong[0]])}")
@@ -265,7 +258,7 @@ def score_estimates(estimates: Estimates, truth: float, error: float = 0.0) -> d
         "rmse": Score(*map(math.sqrt, (square.value, square.low, square.high))),
         "bias": Score(mean, mean - reach, mean + reach),
         "coverage": Score(hits / count, least, most),
-        "width": mean_interval((high - low).tolist(), groups),
+        "width": mean_interval((high - low).tolist(), groups).within(0, math.inf),
     }
 
 
@@ -337,7 +330,7 @@ def _estimates(function: Callable[[_Rows], EffectEstimate], parts: Sequence[_Row
 def _oracle(outcomes: Sequence[ndarray], size: int, count: int, notes: list[str]) -> Estimates:
     """Subtract the means of arms of different units, each of half a replicate, of the interventional sets."""
     shortest = min(map(len, outcomes))
-    half = max(min(size, shortest) // 2, 2)
+    half = min(size, shortest) // 2
     fits = min(count, shortest // half)
     if fits < count or half < size // 2:
         notes.append(f"oracle: the interventional sets are enough for {fits} replicates of {2 * half} rows")

@@ -113,7 +113,7 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     for spec in options.graphs:
         name, path = split_spec(spec)
         name = name or Path(path).stem
-        if name in (*models, *GRAPH_CONTROLS, "factors"):
+        if name in models:
             raise InputError(f"two graphs are named `{name}`; give another name: NAME={path}")
         models[name] = open_graph(path, options.threshold, name)
     graphs = {name: one for name, one in models.items() if isinstance(one.model, NodeGraph)}
@@ -131,13 +131,14 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     judge = partial(_judge, target, completed)
     estimates = [one._replace(scores=_alone(judge(one.adjacency)) | one.scores) for one in estimates]
     notes += _broken_conditions(run, table) if options.discover else []
-    for name, codes in {"factors": None, **encoded.codes}.items():
+    for name, codes in (("factors", None), *encoded.codes.items()):
         estimates += _discovered(encoded.run, name, codes, table, partial(_judge, target, False))
     widths = [codes.shape[1] for codes in encoded.codes.values()]
     widths += [len(one.model.adjacency) for one in graphs.values() if one.model.codes is not None]
-    *others, drawn_at_random = _controls(truth, judge, options.seed)
-    chance = _chance(table, options, len(run.data.ids), max(widths)) if widths else {}
-    estimates += [*others, drawn_at_random._replace(scores=drawn_at_random.scores | chance)]
+    estimates += _controls(truth, judge, options.seed, _chance(table, options, max(widths, default=0)))
+    known = [one.named.identity.name for one in estimates]
+    if taken := {name for name in known if known.count(name) > 1}:
+        raise InputError(f"two graphs are named `{min(taken)}`; give a model another name")
     about: dict[str, Any] = {"factors": table.names, "compared": "CPDAGs" if completed else "DAGs"}
     about |= {"graphs": (), "truth": hashlib.sha256(str(target.tolist()).encode()).hexdigest()}
     results, cut = [], partial(_cut, len(target) * (len(target) - 1) / 2)
@@ -278,8 +279,8 @@ def _notes(found: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"{text}: {', '.join(filter(None, some))}" for text, some in found.items() if any(some)]
 
 
-def _controls(truth: Adjacency, judge: _Judge, seed: int) -> Iterator[_Estimate]:
-    """Make the graphs of `GRAPH_CONTROLS`."""
+def _controls(truth: Adjacency, judge: _Judge, seed: int, chance: Mapping[str, Score]) -> Iterator[_Estimate]:
+    """Make the graphs of `GRAPH_CONTROLS`; random ones have the scores of codes of noise, too."""
     count, none = len(truth), torch.zeros_like(truth)
     first, second = torch.tensor(order_nodes(truth))[torch.triu_indices(count, count, 1)]
     full = none.index_put((first, second), torch.tensor(1))
@@ -291,13 +292,15 @@ def _controls(truth: Adjacency, judge: _Judge, seed: int) -> Iterator[_Estimate]
     for name in _SCORES:
         known = [one[name] for one in drawn if not math.isnan(one[name])] or [math.nan]
         scores[name] = Score(float(np.mean(known)), *np.quantile(known, (0.025, 0.975)).tolist())
-    yield _Estimate(_control(GRAPH_CONTROLS[-1]), none, scores)
+    yield _Estimate(_control(GRAPH_CONTROLS[-1]), none, scores | dict(chance))
 
 
-def _chance(table: FactorTable, options: GraphOptions, rows: int, width: int) -> dict[str, Score]:
+def _chance(table: FactorTable, options: GraphOptions, width: int) -> dict[str, Score]:
     """Match codes of noise with the factors: the mean strength by chance, with the range of 95 %."""
-    draws = Generator().manual_seed(options.seed)
-    noise = (torch.randn(rows, width, generator=draws, dtype=torch.float64) for _ in range(RANDOM_CODES))
+    if not width:
+        return {}
+    draws, size = Generator().manual_seed(options.seed), (len(table.values), width)
+    noise = (torch.randn(size, generator=draws, dtype=torch.float64) for _ in range(RANDOM_CODES))
     found = [float(match_codes(codes, table, options.match)[1].mean()) for codes in noise]
     return {"mcc": Score(float(np.mean(found)), *np.quantile(found, (0.025, 0.975)).tolist())}
 

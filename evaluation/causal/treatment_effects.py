@@ -153,7 +153,7 @@ def fit_propensity(value: Int[ndarray, " n"], covariates: Float64[ndarray, "n k"
     """
     found, number, counts = np.unique(value, return_inverse=True, return_counts=True)
     spread = covariates.std(0)
-    scaled = ((covariates - covariates.mean(0)) / np.where(spread > 0, spread, 1))[:, spread > 0]
+    scaled = ((covariates - covariates.mean(0)) / np.where(spread > 0, spread, 1))[:, spread != 0]
     if len(found) < 2 or not scaled.shape[1]:
         return np.asarray(counts[number] / len(value))
     from sklearn.linear_model import LogisticRegression

@@ -37,7 +37,7 @@ class ImageSize(Record):
 
 
 RenderPreset = Literal["draft", "standard", "reference"]
-# Chosen by `benchmarks/equal_error.py`; docs/frames.md has the numbers.
+# Chosen by `benchmarks/equal_error.py`; docs/benchmarks.md has the numbers.
 RENDER_PRESETS: dict[str, dict[str, Any]] = {
     "draft": {"samples": 4, "bounces": 2, "denoise": True, "geometry_samples": 0},
     "standard": {"samples": 16, "bounces": 4, "denoise": True, "geometry_samples": 128},

@@ -13,6 +13,8 @@ from candlelight.loaders.causal_graphs import CausalGraph
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
 
+_LONGEST_NAME = 54  # bytes of a light's name: Blender's names of passes have 63, of which "Combined_" takes 9
+
 
 @dataclass(frozen=True)
 class SetSettings:
@@ -61,20 +63,31 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     """Return the names of the lights of a set that asks for light layers, else none.
 
     Raises:
-        InputError: the name of a light depends on the sample.
+        InputError: the name of a light depends on the sample, or Blender would change it.
     """
     if ALL_LIGHTS not in settings(recipe, set_name).layers:
         return ()
     layout, scene = recipe.sets[set_name].layout, recipe.sets[set_name].scene
     if scene is not None or layout is None:
-        return () if scene is None else scene.lights
+        return () if scene is None else _checked(scene.lights)
     names = _fixed_names(layout)
     if names is None:
         raise InputError(
             "layout.lights: light layers need a name that is the same in every sample; "
             "give each light a `name`, the same in every choice"
         )
-    return (*names, ENVIRONMENT_LIGHT) if layout.environment is not None else names
+    return _checked((*names, ENVIRONMENT_LIGHT) if layout.environment is not None else names)
+
+
+def _checked(lights: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse names that Blender changes: it puts _ for dots, and cuts the name of the light's pass."""
+    for name in lights:
+        if "." in name or len(name.encode()) > _LONGEST_NAME:
+            raise InputError(
+                f"light layers need names of lights without dots, of at most {_LONGEST_NAME} bytes, got "
+                f"`{name}`"
+            )
+    return lights
 
 
 def _fixed_names(layout: Scene) -> tuple[str, ...] | None:

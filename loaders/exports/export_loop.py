@@ -6,6 +6,7 @@ An export is a module that makes a list of `ExportUnit`. All else stands here.
 import hashlib
 import json
 import logging
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import is_partial, lock_file, replacing
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import read_dataset_info
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.schema import SetInfo
 
@@ -73,7 +75,7 @@ def fitting_sets(
         wanted: what a set needs, for the message after "expected a set with".
 
     Raises:
-        InputError: there is no such set, or none that fits.
+        InputError: the folder is a pack, or there is no such set or none that fits.
 
     Example:
         >>> fitting_sets(Path("nowhere"), None)
@@ -82,6 +84,8 @@ def fitting_sets(
 frames
     """
     sets = read_dataset_info(frames).sets
+    if (frames / PACK_MANIFEST).is_file():
+        raise InputError(f"{frames}: expected frames, got a pack; `candlelight render` makes its frames anew")
     names = list(sets) if set_name is None else [choose_name(frames, "set", list(sets), set_name)]
     if fitting := {name: sets[name] for name in names if fits(sets[name])}:
         return fitting
@@ -183,35 +187,51 @@ def _open_folder(out: Path, settings: dict[str, str]) -> BinaryIO:
     marker = out / _MARKER
     try:
         out.mkdir(parents=True, exist_ok=True)
-        if marker.is_file():
-            if (there := marker.read_text(encoding="utf-8")) != _text(settings):
-                raise InputError(
-                    f"{out}: holds another export ({' '.join(there.split())}); name another folder"
-                )
-        elif not all(is_partial(path) for path in out.iterdir()):
+        # Listed before the look for a marker, which an export that starts now makes before all other files.
+        foreign = [path for path in out.iterdir() if path != marker and not is_partial(path)]
+        if foreign and not marker.is_file():
             raise InputError(f"{out}: expected an empty folder or the folder of an export; name another")
-        else:
-            with replacing(marker) as partial:
-                partial.write_text(_text(settings), encoding="utf-8")
+        marker.touch()
         held = marker.open("r+b")
-        _clean(out, held.fileno())
+        try:
+            _claim(out, held, _text(settings))
+        except BaseException:
+            held.close()
+            raise
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}; name another folder") from None
     return held
 
 
-def _clean(out: Path, handle: int) -> None:
-    """Remove unfinished files if this export is alone, and lock the folder as one of several exports."""
+def _claim(out: Path, marker: BinaryIO, text: str) -> None:
+    """Lock the folder as one of several exports with these settings; the first writes them.
+
+    An export that is alone removes unfinished files.
+    """
     import fcntl  # not at module level: reading works on systems without fcntl
 
+    alone = False
     with suppress(BlockingIOError):
-        if lock_file(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            left = [path for path in out.rglob(".*") if is_partial(path)]
-            for path in left:
-                path.unlink()
-            if left:
-                _log.warning("%s: unfinished files of a killed export were removed", out)
-    lock_file(handle, fcntl.LOCK_SH)
+        alone = lock_file(marker.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if not alone:
+        lock_file(marker.fileno(), fcntl.LOCK_SH)  # waits until the first has written them
+    if not (there := marker.read().decode()):
+        marker.write(text.encode())
+        marker.flush()
+        os.fsync(marker.fileno())
+    elif there != text:
+        raise InputError(f"{out}: holds another export ({' '.join(there.split())}); name another folder")
+    if alone:
+        _clean(out)
+        lock_file(marker.fileno(), fcntl.LOCK_SH)
+
+
+def _clean(out: Path) -> None:
+    left = [path for path in out.rglob(".*") if is_partial(path)]
+    for path in left:
+        path.unlink()
+    if left:
+        _log.warning("%s: unfinished files of a killed export were removed", out)
 
 
 def _text(settings: dict[str, str]) -> str:

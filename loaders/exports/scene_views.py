@@ -1,8 +1,9 @@
 """Views of one scene: samples that share all but the camera, their files, and points that they share."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from candlelight.loaders.exports.export_loop import (
 from candlelight.loaders.files.layer_codecs import encode_png
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import IMAGE
-from candlelight.loaders.schema import CameraRecord, Metadata
+from candlelight.loaders.schema import CameraRecord, FactorValue, Metadata
 
 _LAYERS = ("image", "depth", "position")
 # What a view changes in the record of an object.
@@ -34,11 +35,13 @@ _FARTHEST = 2**16 - 1  # of 16-bit depth, in millimetres
 
 @dataclass(frozen=True)
 class SceneView:
-    """One view of a scene: its row, its sample's id, and its camera."""
+    """One view of a scene: its row, and its sample's id, camera, factors and hash of the image."""
 
     row: int
     id: str
     camera: CameraRecord
+    factors: dict[str, FactorValue]
+    image: str
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ def export_scenes(
     """Write the views of each scene and the files that describe the scene, one folder for each scene.
 
     Samples of one unit are views of a scene if they have the same objects, lights, environment and exposure.
+    A factor that changes the image of one of their cameras separates them: it changes something else, such as
+    the material of the floor.
     Scenes of one view are left out. Every frame is compared with its hashes.
 
     Args:
@@ -142,10 +147,13 @@ def _find_scenes(frames: FrameFolder) -> Iterator[SceneViews]:
     for row in range(len(frames)):
         metadata = frames.metadata(row)
         if metadata.camera is not None:
-            scenes.setdefault(_scene_key(metadata), []).append(SceneView(row, metadata.id, metadata.camera))
-    for views in scenes.values():
-        if len(views) > 1:
-            yield SceneViews(views[0].id, frames, tuple(views))
+            image = metadata.layers["image"]
+            view = SceneView(row, metadata.id, metadata.camera, metadata.factors, image)
+            scenes.setdefault(_scene_key(metadata), []).append(view)
+    for alike in scenes.values():
+        for views in _split_scenes(alike):
+            if len(views) > 1:
+                yield SceneViews(views[0].id, frames, tuple(views))
 
 
 def _scene_key(metadata: Metadata) -> tuple[str, ...]:
@@ -154,6 +162,25 @@ def _scene_key(metadata: Metadata) -> tuple[str, ...]:
     lights = (one.model_dump_json() for one in metadata.lights)
     environment = metadata.environment.model_dump_json() if metadata.environment else ""
     return (metadata.unit, environment, str(metadata.exposure), *objects, *lights)
+
+
+def _split_scenes(alike: Collection[SceneView]) -> Collection[list[SceneView]]:
+    """Separate scenes by the factors that change the image of one camera, such as the material of a floor."""
+    cameras: dict[CameraRecord, list[SceneView]] = {}
+    for view in alike:
+        cameras.setdefault(view.camera, []).append(view)
+    changes = {
+        frozenset(name for name, value in one.factors.items() if value != other.factors[name])
+        for same in cameras.values()
+        for one, other in combinations(same, 2)
+        if one.image != other.image
+    }
+    # A factor that changes nothing, such as an angle of 0 or 360 degrees, is in no smallest change.
+    names = sorted({name for one in changes if not any(other < one for other in changes) for name in one})
+    scenes: dict[tuple[FactorValue, ...], list[SceneView]] = {}
+    for view in alike:
+        scenes.setdefault(tuple(view.factors[name] for name in names), []).append(view)
+    return scenes.values()
 
 
 def _view_files(scene: SceneViews, view: SceneView, names: Mapping[str, str]) -> ExportFiles:

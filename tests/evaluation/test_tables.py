@@ -199,11 +199,13 @@ def tables(root: Path) -> str:
 
 
 def _markdown(head: str, rows: dict[str, list[str]]) -> str:
+    """Make a table in which kinds of the same entries share a row, without kinds that no command takes."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for kind, cells in rows.items():
+        entries = tuple(cell if cell in ("yes", "beside DATA") else "" for cell in cells)
+        kinds.setdefault(entries, []).append(f"`{kind}`")
     lines = [f"| {head} | {' | '.join(COMMANDS)} |", "|---" * (len(COMMANDS) + 1) + "|"]
-    lines += [
-        f"| `{kind}` | {' | '.join(cell if cell in ('yes', 'beside DATA') else '' for cell in cells)} |"
-        for kind, cells in rows.items()
-    ]
+    lines += [f"| {', '.join(names)} | {' | '.join(cells)} |" for cells, names in kinds.items() if any(cells)]
     return "\n".join(lines)
 
 

@@ -22,7 +22,8 @@ from candlelight.loaders import (
     pack_hub,
     read_captions,
 )
-from candlelight.loaders.captions import check_caption, colour_word
+from candlelight.loaders.captions import _COLOURS, check_caption, colour_word
+from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import write_dataset_info
 from candlelight.loaders.hdf5.hdf5_datasets import columns_sha256, write_attribute
@@ -57,6 +58,7 @@ BRICKS = {"material": "bricks", "base_color": None, "type": "vase"}
         ([{**BRICKS, "material": "own"}, {**RGB, "area": 0}], None, {}, "a vase, shape torus"),
         ([{**RGB, "type": "a.py:big_knot"}] * 3, None, {"shape": "shape_b"}, "three red big knots, shape b"),
         ([], None, {"shape": "css:teal"}, "free, shape teal"),
+        ([RGB], None, {"shape": "css:red"}, "a red cube"),
     ],
 )  # fmt: skip
 def test_default_words(make_frame, info, objects, scene, factors, expected):
@@ -64,7 +66,10 @@ def test_default_words(make_frame, info, objects, scene, factors, expected):
 
 
 def test_numbers_have_three_digits_and_listed_ones_all(make_frame, info):
-    for angle, text in ((25.04, "25"), (0.0123456, "0.0123"), (4322.84, "4323"), (-1.5, "-1.5"), (7, "7")):
+    for angle, text in (
+        *((25.04, "25"), (0.0123456, "0.0123"), (4322.84, "4323"), (-1.5, "-1.5"), (7, "7")),
+        *((999.4, "999"), (-999.6, "-1000")),
+    ):
         assert described(make_frame, info, factors={"angle": angle}).endswith(f"angle {text} degree")
     size = FactorInfo(name="size", kind="categorical", values=(1.002, 1.004))
     set_info = info.sets["grid"].model_copy(update={"factors": (size,)})
@@ -72,10 +77,25 @@ def test_numbers_have_three_digits_and_listed_ones_all(make_frame, info):
     assert caption(metadata, set_info) == "grid, size 1.002"
 
 
+def test_one_word_does_not_stand_for_two_factors(make_frame, info):
+    made = make_frame("free", 2).metadata
+    cube = made.objects[0].model_copy(update={**OBJECT, **RGB})
+    factors = tuple(FactorInfo(name=name, kind="categorical", values=("red", "blue")) for name in ("a", "b"))
+    set_info = info.sets["free"].model_copy(update={"factors": factors})
+
+    def captioned(a, b, objects):
+        changes = {"factors": {"a": a, "b": b}, "objects": (cube,) * objects}
+        return caption(made.model_copy(update=changes), set_info)
+
+    assert captioned("red", "blue", 1) == "a red cube, b blue"
+    assert captioned("red", "red", 1) == "a red cube, a red, b red"
+    assert captioned("red", "red", 2) == "two red cubes"
+
+
 def test_templates_are_filled(make_frame, info):
     template = "{{{objects}}}: a {shape} turned by {angle:.1f}, {angle}"
     assert described(make_frame, info, [RGB], template=template) == "{a red cube}: a torus turned by 25.0, 25"
-    for shape, article in (("orange_cone", "an orange cone"), ("unicorn", "a unicorn"), ("cube", "a cube")):
+    for shape, article in (("orange_cone", "an orange cone"), ("unicorn", "a unicorn"), ("11", "an 11")):
         assert described(make_frame, info, [RGB], factors={"shape": shape}, template="a {shape}") == article
     assert described(make_frame, info, template="{objects}") == ""
     with pytest.raises(InputError, match="`form` is no factor of this set"):
@@ -90,6 +110,8 @@ def test_templates_are_filled(make_frame, info):
         ("{}", "caption: `` is no factor of this set"),
         ("{size:99999999}", "caption: expected {size} or {size:.2f}, got {size:99999999}"),
         ("{size!r}", "caption: expected {size} or {size:.2f}, got {size!r}"),
+        ("{object}", "caption: `object` is no factor of this set; did you mean `objects`?"),
+        ("{objects:.1f}", "caption: expected {objects} without a format"),
         ("{size", "caption: expected names in braces, got '{size'"),
     ],
 )
@@ -104,6 +126,19 @@ def test_colours_have_the_words_of_their_hues():
     assert bright == ["red", "green", "blue", "yellow"]
     assert [colour_word((x, x, x)) for x in (0.001, 0.2, 0.95)] == ["black", "gray", "white"]
     assert colour_word((0.18, 0.06, 0.02)) == "brown"
+    assert colour_word((0.0, 0.28, 0.67)) == colour_word((0.13, 1.0, 1.0)) == "blue"
+
+
+def test_colours_have_the_words_that_people_give_them():
+    """In the colour survey of xkcd (2010), 566 names end in a basic term: "dusty rose pink"."""
+    colors = pytest.importorskip("matplotlib.colors").XKCD_COLORS
+    synonyms = {"grey": "gray", "violet": "purple"}
+    named = {name: synonyms.get(name.split()[-1], name.split()[-1]) for name in colors}
+    terms = [(colors[name], term) for name, term in named.items() if term in _COLOURS]
+    rgb = np.array([[*bytes.fromhex(value[1:])] for value, _ in terms]) / 255
+    found = [colour_word(tuple(one)) for one in srgb_to_linear(rgb)]
+    assert len(terms) > 500
+    assert np.mean([word == term for word, (_, term) in zip(found, terms, strict=True)]) > 0.79
 
 
 # ------------------------------------------------------------------------------------------------ packs

@@ -1,6 +1,8 @@
 """Tables of what was drawn, from plans and frames, and the checks of positivity."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from candlelight.generators import load_recipe, make_plan, render
@@ -112,6 +114,8 @@ def test_rows_of_the_wrong_kind_are_refused(tables):
         check_observed(tables["do_red"], "color", ["blue", "red"])
     with refused("`size` is continuous; expected a factor with `values`"):
         check_observed(tables["observed"], "size", ["1", "2"])
+    with refused("expected two values of `x`, got one, as 1 and 1.0"):
+        check_observed(table_of(x=[0, 1], propensity=[0.5, 0.5]), "x", ["1", "1.0"])
     with refused("has no factor or variable `colour`; .* did you mean `color`"):
         check_observed(tables["observed"], "colour", ["1", "2"])
     chosen = graph_of().model_copy(update={"selections": ({"c": ("a",), "x": (1,)},)})
@@ -136,6 +140,20 @@ def test_files_that_are_no_plan_are_refused(tmp_path):
     (tmp_path / "text.parquet").write_text("text")
     with refused("text.parquet: cannot be read as a plan"):
         planned_tables(tmp_path / "text.parquet")
+    columns = {"id": ["0"], "unit": ["0"], "set": ["s"], "factor.x": [np.nan]}
+    for part, about, message in (
+        (["id"], {}, "wrong.parquet: cannot be read as a plan: no column `set`"),
+        ([*columns], {"candlelight.graphs": '{"s": {"nodes": 3}}'}, "cannot be read as a plan: 1 validation"),
+        ([*columns], {"candlelight.graphs": "[1]"}, "cannot be read as a plan: "),
+        ([*columns], {}, "set `s`: `x`: expected finite numbers, got nan or inf"),
+    ):
+        table = pa.table({name: columns[name] for name in part}).replace_schema_metadata(about)
+        pq.write_table(table, tmp_path / "wrong.parquet")
+        with refused(message):
+            planned_tables(tmp_path / "wrong.parquet")
+    pq.write_table(table.slice(0, 0), tmp_path / "wrong.parquet")
+    with refused("cannot be read as a plan: no rows"):
+        planned_tables(tmp_path / "wrong.parquet")
 
 
 def test_texts_become_indicators_and_numbers_stay():

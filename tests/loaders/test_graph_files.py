@@ -62,6 +62,18 @@ def test_what_is_no_graph_is_one_line(tmp_path):
         (tmp_path / "bad.json").write_text(content)
         with refused(r"bad.json: cannot be read as a graph: .*; expected an adjacency, or nodes and edges"):
             read_graph(tmp_path / "bad.json")
+    nodes = {"nodes": ["a", "b"]}
+    for content in (
+        {"nodes": ["a", "a"], "edges": []},
+        {**nodes, "edge": [["a", "b"]]},
+        {**nodes, "edges": [["a", "c"]]},
+        {**nodes, "edges": [["a", "b", 0.3]]},
+        {"a": ["b"]},
+    ):
+        with refused("expected different `nodes`, and `edges`|expected an edge as a pair of nodes"):
+            read_graph(content)
+    with refused("expected finite weights, got nan or inf"):
+        read_graph(np.array([[0, np.nan], [0, 0]]), 0.3)
     np.savez(tmp_path / "bad.npz", names=["a"])
     with refused("bad.npz: cannot be read as a graph: "):
         read_graph(tmp_path / "bad.npz")

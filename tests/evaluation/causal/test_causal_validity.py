@@ -21,6 +21,8 @@ TABLE = FactorTable(("a", "b", "c"), GRID.double(), GRID, (0, 1, 2), (), ())
 
 
 def part(name):
+    if name == "values":
+        return validity_page.VALUES.read_text(encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
     return text.split(f"<!-- {validity_page.MAKER}: {name} -->")[1].split(f"<!-- end: {name} -->")[0].strip()
 
@@ -80,10 +82,10 @@ def test_matrix_of_a_tiny_case_is_written_and_drawn(tmp_path):
     mig = matrix["one"]["mig"]
     assert mig["identity"] == pytest.approx([1, 1])
     assert mig["redundant"] == pytest.approx([0, 0])
-    text = validity_page.fill_page(
-        PAGE.read_text(encoding="utf-8"), matrix, dict.fromkeys(FACTOR_SOURCES, (9, 4))
-    )
-    values = text.split("### one\n\n")[1].splitlines()
+    sizes = dict.fromkeys(FACTOR_SOURCES, (9, 4))
+    text = validity_page.fill_page(PAGE.read_text(encoding="utf-8"), matrix, sizes)
+    assert "| score | one | other |" in text
+    values = validity_page.value_tables(matrix).split("### one\n\n")[1].splitlines()
     cells = dict(zip(values[0].split(" | "), values[3].split(" | "), strict=True))
     assert values[3].startswith("| `mig` |")
     assert (cells["identity"], cells["redundant"]) == ("1.00", "0.00")

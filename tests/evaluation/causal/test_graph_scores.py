@@ -134,6 +134,8 @@ def test_expected_scores_of_random_graphs():
 
 
 def test_what_is_no_graph_is_refused():
+    unsigned = torch.tensor([[0, 1], [0, 0]], dtype=torch.uint16)
+    assert graph_scores(unsigned, unsigned).shd == 0
     with refused("got 0.3 at .0, 1.; of weights give a threshold"):
         graph_scores(torch.tensor([[0, 0.3], [0, 0]]), torch.zeros(2, 2))
     with refused("2 at both entries of a bidirected edge, got 2"):
@@ -172,3 +174,10 @@ def test_search_refuses_what_it_cannot_do():
         discover_graph(noise * torch.tensor([1.0, 0.0, 1.0]))
     with refused("pc cannot be computed: .*singular"):
         discover_graph(noise[:, [0, 1, 0]])
+    for columns in (noise[:3], noise[:, :1], noise / 0):
+        with refused("ges cannot be computed: expected 4 rows or more of two finite columns or more"):
+            discover_graph(columns, "ges", "kci")
+    with refused("`method` must be one of: pc, ges; got fci"):
+        discover_graph(noise, "fci")
+    with refused("`test` must be one of: fisher-z, ranks, chi2, kci; got fisherz"):
+        discover_graph(noise, test="fisherz")

@@ -1,5 +1,7 @@
 """IRS by true interventions: by hand, against loops, and on confounded factors to which IRS is blind."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,11 @@ from candlelight.evaluation.causal import (
     planted_codes,
 )
 from candlelight.evaluation.causal.causal_report import CODES_PAGE
+from candlelight.evaluation.causal.rendered_counterfactuals import pair_units
 from candlelight.evaluation.report.page import write_report
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_codes
+from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 from tests.refusals import refused
 
 
@@ -152,3 +156,18 @@ def test_score_of_the_evaluation_with_its_page(tmp_path, monkeypatch):
     strangers = CounterfactualData(data.images, view("b", changed, ["other"] * len(changed)))
     with refused(r"no unit \(group\) of `b` is one of `a`"):
         evaluate("codes", strangers, mine, metrics=["irs"])
+    named = {"name": "x", "kind": "factor", "type": "categorical", "mechanism": "", "every": "step"}
+    images = SimpleNamespace(**vars(data.images), graph=CausalGraph(nodes=(CausalNode(**named),)))
+    with refused("`a` has steps, which differ by more than an intervention"):
+        pair_units(images, data.counterfactuals, ["x"])
+
+
+def test_rows_that_are_left_out_are_known(tmp_path):
+    factual, changed, samples, _ = confounded()
+    views = view("a", factual, range(60)), view("b", changed, samples.tolist())
+    codes = torch.cat([factual, changed]).double().numpy()
+    np.savez(tmp_path / "codes.npz", ids=[*views[0].ids, *views[1].ids], codes=codes)
+    data = CounterfactualData(views[0].take(range(30)), views[1])
+    mine = {"mine": open_codes(tmp_path / "codes.npz")}
+    found = evaluate("codes", data, mine, metrics=["irs"], controls=False)
+    assert found["mine"].scores["irs_do"].value == pytest.approx(1)

@@ -158,9 +158,13 @@ def test_counterfactuals_of_confounded_images_and_the_strips_of_the_page(memory_
     [
         (
             lambda images, *_: images[:, :1],
-            r"expected finite images \[.*\], got \[64, 1, 4, 4\]",
+            r"expected images \[.*\], got \[64, 1, 4, 4\]",
         ),
-        (lambda images, *_: images * torch.nan, "expected finite images"),
+        (lambda images, *_: images * torch.nan, r"expected images in \[0, 1\], got nan to nan"),
+        (
+            lambda images, *_: (255 * images).byte(),
+            r"expected images in \[0, 1\], got [0-9]+ to [0-9]+; clamp",
+        ),
         (lambda images, *_: None, "got NoneType"),
         (lambda images: images, "raised TypeError"),
     ],
@@ -168,3 +172,14 @@ def test_counterfactuals_of_confounded_images_and_the_strips_of_the_page(memory_
 def test_models_that_make_no_images_are_refused(grid, model, message):
     with refused(f".*{message}"):
         evaluate("axioms", grid, {"model": model})
+    with refused("model `mean image`: the name is that of a control"):
+        evaluate("axioms", grid, {"mean image": model})
+
+
+def test_a_model_may_change_what_it_is_given(grid):
+    def blank(images, factors, changed):
+        for given in (images, factors, changed):
+            given.zero_()
+        return images
+
+    assert values(grid, blank)["rendered counterfactual"]["effectiveness"] == 1

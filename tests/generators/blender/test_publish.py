@@ -71,6 +71,11 @@ def test_more_samples_are_packed_anew(published, script, tmp_path, capsys):
     assert len(open_frames(out / "packs" / "dead-leaves")) == 5
 
 
+def test_a_number_of_samples_below_1_is_refused(script):
+    with refused("--samples: expected 1 or more, got 0"):
+        script.main(["--samples=0"])
+
+
 def test_many_sets_and_counterfactuals_stay_few(script):
     for name in ("concepts-controls", "sequences"):
         recipe = load_recipe(name)

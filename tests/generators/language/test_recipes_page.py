@@ -14,7 +14,7 @@ from candlelight.loaders.files.plain_yaml import parse_yaml
 
 PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-WORKED, CHOICE, CAMERAS, RING, CAPTION, LIGHTS, SURFACES, *_ = BLOCKS
+WORKED, CHOICE, RING, CAPTION, LIGHTS, SURFACES, *_ = BLOCKS
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +54,16 @@ def test_the_example_of_a_choice_is_valid():
 
 
 def test_the_views_of_the_example_share_the_draws_of_their_unit():
-    samples = make_plan(load_recipe({"name": "page", "sets": {"views": parse_yaml(CAMERAS)}})).samples
+    samples = make_plan(load_recipe(parse_yaml(RING), ["draws=50"])).samples
     units: dict[str, set] = {}
     for sample in samples:
         scene = sample.trace.model_copy(update={"camera": None})
         units.setdefault(sample.unit, set()).add((scene, sample.group))
-    assert len(samples) == 150
+    assert len(samples) == 600
     assert len(units) == 50
     for views in units.values():
         assert len({scene for scene, _ in views}) == 1
-        assert len({group for _, group in views}) == 3
+        assert len({group for _, group in views}) == 12
 
 
 def test_the_ring_of_the_example_is_twelve_views_of_one_scene():

@@ -79,3 +79,10 @@ def test_factor_infos_describe_in_the_recipes_order(tiny):
     assert (size.kind, size.values, size.unit) == ("categorical", (1, 1.5), "m")
     assert (color.name, color.values, color.low) == ("color", ("red", "blue"), None)
     assert (azimuth.kind, azimuth.low, azimuth.high, azimuth.values) == ("continuous", -60, 60, None)
+
+
+def test_names_of_lights_that_blender_changes_are_refused(tiny):
+    for name in ("key.left", "k" * 55):
+        recipe = load_recipe(tiny, [ALL, f"sets.cubes.layout.lights=[{{name: {name}}}]"])
+        with refused(r"names of lights without dots, of at most 54 bytes, got `k"):
+            light_names(recipe, "cubes")

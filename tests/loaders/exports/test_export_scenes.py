@@ -1,6 +1,7 @@
 """Exports of several views: points and depth agree between views, in COLMAP and as nerfstudio reads them."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from candlelight.loaders.exports import export_colmap, export_nerfstudio
 from candlelight.loaders.exports.export_colmap import quaternion
 from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.files.png16 import decode_png16
+from candlelight.loaders.frames import frame_path, write_frame
+from candlelight.loaders.samples import Frame
 from tests.refusals import refused
 
 HALF_A_PIXEL = 0.5
@@ -75,6 +78,25 @@ def test_files_of_views_are_those_of_the_frames(scene_frames, tmp_path):
         assert not stored[~hit].any()
         mask = decode_png_bytes((scene / "masks" / f"{name}.png").read_bytes(), hit.shape)
         assert np.array_equal(mask > 0, hit)
+
+
+def test_factors_that_change_the_image_of_one_camera_separate_scenes(scene_frames, tmp_path):
+    """Three cameras, of which one is there twice as angles of 0 and 360, see a cube and a torus."""
+    root = shutil.copytree(scene_frames, tmp_path / "frames")
+    frames = FrameFolder(root, "flat")
+    sources = [frames.frame(row) for row in range(8)]
+    for row in range(9):
+        shutil.rmtree(frame_path(root, "flat", row))
+    for row, frame in enumerate(sources):
+        same = sources[row - row % 4 // 3 * 3]  # rows 3 and 7 are seen by the cameras of rows 0 and 4
+        camera = sources[row % 4 % 3].metadata.camera
+        angle, shape = (0, 120, 240, 360)[row % 4], ("cube", "torus")[row // 4]
+        update = {"camera": camera, "factors": {**frame.metadata.factors, "angle": angle, "shape": shape}}
+        update["layers"] = same.metadata.layers
+        write_frame(root, Frame(frame.metadata.model_copy(update=update), same.layers))
+    export_colmap(root, tmp_path / "out", "flat")
+    found = [(path.parts[-3], path.name) for path in sorted((tmp_path / "out").glob("*/images/*"))]
+    assert found == [(f"flat-00000{row // 4 * 4}", f"flat-00000{row}.png") for row in range(8)]
 
 
 def read_nerfstudio(folder):

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -19,6 +21,7 @@ from candlelight.loaders.exports import (
     export_png,
     export_webdataset,
 )
+from candlelight.loaders.exports.export_loop import ExportUnit, write_export
 from candlelight.loaders.frames import frame_path
 from tests.refusals import refused
 
@@ -171,6 +174,26 @@ def test_a_damaged_frame_is_not_exported(roots, tmp_path, name, frame, layer, ke
     with refused(rf"layer `{layer}` (has hash|differs from its hash)"):
         EXPORTS[name](root, tmp_path / "out")
     assert {path.name for path in tree(tmp_path / "out")} == {".candlelight-export", *kept}
+
+
+def test_a_pack_is_refused(frames_root, tmp_path):
+    shutil.copy(frames_root / "dataset.json", tmp_path)
+    (tmp_path / "manifest.json").touch()
+    with refused("expected frames, got a pack"):
+        export_coco(tmp_path, tmp_path / "out")
+
+
+def test_exports_that_start_at_once_share_a_new_folder(tmp_path):
+    units = [ExportUnit(name, lambda name=name: {name: b""}) for name in "abc"]
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / ".candlelight-export").touch()  # left by an export that was killed in its first moment
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(15):
+            write = partial(write_export, tmp_path / str(number), units, to="letters")
+            counts = list(pool.map(lambda _, write=write: write(), range(8)))
+            assert {one.written + one.found for one in counts} == {3}
+    left = {path.name for path in tmp_path.glob("*/*")}
+    assert left == {".candlelight-export", "a", "b", "c"}
 
 
 def test_a_folder_that_cannot_be_made_is_refused(candle_frames, tmp_path):

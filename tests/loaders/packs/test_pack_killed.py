@@ -93,7 +93,7 @@ print(kills, left)
 
 
 @pytest.mark.parametrize(
-    ("kind", "step"), [("hub", 13), ("hdf5", 4), ("webdataset", 3), ("coco", 7), ("png", 13)]
+    ("kind", "step"), [("hub", 13), ("hdf5", 4), ("webdataset", 2), ("coco", 7), ("png", 13)]
 )
 def test_work_killed_at_any_file_access_is_done_by_the_next_call(frames_root, tmp_path, kind, step):
     command = [sys.executable, "-c", KILL_EVERYWHERE, frames_root, tmp_path / "out", kind, str(step)]

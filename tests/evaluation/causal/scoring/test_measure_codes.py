@@ -59,6 +59,7 @@ def test_intervals_are_cut_at_the_bounds_of_each_score():
     wide = Score(0.5, -9, 9)
     assert [cut_at_bounds(name, wide).low for name in ("mig", "explicitness", "r2(kernel)")] == [0, -1, -9]
     assert cut_at_bounds("mig", wide).high == 1
+    assert cut_at_bounds("blocks(spearman, mlp), off-diagonal", wide) == Score(0.5, -1, 1)
     undefined = Score(0.5, math.nan, math.nan)
     assert cut_at_bounds("mig", undefined) == undefined
 

@@ -189,23 +189,18 @@ def test_replicates_are_every_twentieth_row_and_planted_files_land_where_they_mu
     with refused("model `ipw`: the name is that of a control"):
         score(plans / "effects-overlap.parquet", OVERLAP, models=[f"ipw={tmp_path / 'mine.csv'}"])
     assert found["naive"].about.model["source"] == "control"
-    array = score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": mine})["mine"]
-    assert array.scores == found["mine"].scores
-    wrong = {
-        "an array": mine[:, :2],
-        "numbers with low <= high": mine[:, [0, 2, 1]],
-        "an array .*": naive_effect,
-    }
-    for message, model in wrong.items():
-        with refused(f"estimates `mine`: expected .*{message}"):
-            score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": model})
     with refused('expected something callable, got str; name it in a list: \\["mine=a.csv"\\]'):
         score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": "a.csv"})
     with refused("estimates `mine`: expected 19 rows, one for each replicate .*, got 20"):
         score(plans / "effects-overlap.parquet", OVERLAP, models=[str(tmp_path / "mine.csv")], replicates=19)
+    same = score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": mine})
+    assert same["mine"].scores == found["mine"].scores
+    for wrong in (mine[:, :2], mine * np.nan, -mine, np.mean):
+        with refused("`mine`: (expected rows of finite numbers, effect, low and high|.* must be finite)"):
+            score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": wrong})
     for text, message in {
         "effect,low\n1,2\n": "'high'; expected a CSV file with the columns effect,low,high",
-        "effect,low,high\n1,2,1\n": "expected rows of finite numbers with low <= high",
+        "effect,low,high\n1,2,1\n": "expected rows of finite numbers, effect, low and high, with low <= high",
         "effect,low,high\n": "expected rows of finite numbers|index",
         "effect,low,high\nmuch,2,3\n": "could not convert",
     }.items():

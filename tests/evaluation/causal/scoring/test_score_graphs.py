@@ -209,6 +209,18 @@ def test_seeds_are_pooled_and_failures_noted(columns):
     )
 
 
+def test_each_graph_has_a_name_of_its_own(columns):
+    pytest.importorskip("causallearn")
+    factors = np.stack(list(columns.values()), axis=1)
+    for models, name in (
+        ({"factors": factors}, "factors pc"),
+        ({"factors pc": open_graph(TRUTH)}, "factors pc"),
+        ({"full graph": open_graph(TRUTH)}, "full graph"),
+    ):
+        with refused(f"two graphs are named `{name}`; give a model another name"):
+            score(columns, models, discover=["pc"])
+
+
 def test_notes_name_broken_conditions(columns):
     pytest.importorskip("causallearn")
     kinds = np.where(columns["a"] > 0, "x", np.where(columns["b"] > 0, "y", "z"))
