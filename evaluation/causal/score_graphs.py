@@ -43,7 +43,7 @@ from candlelight.loaders.graph_files import NodeGraph, read_graph
 from candlelight.loaders.verification.checksums import file_sha256
 
 GRAPH_CONTROLS = ("empty graph", "full graph", "reversed truth", "random graphs")
-RANDOM_GRAPHS = 500
+RANDOM_GRAPHS, RANDOM_CODES = 500, 20
 _PARTS = ("precision", "recall", "f1")
 _SCORES = ("shd", "orientation", *(f"{one}({part})" for one in ("skeleton", "arrows") for part in _PARTS))
 _CERTAIN = 1 - 1e-9  # share of the entropy from which on one factor determines another
@@ -75,7 +75,7 @@ def _open(choice: Mapping[str, Any], options: GraphOptions, models: Mapping[str,
     view = open_factors(choice, options, models)
     graphs = [one for one in models.values() if isinstance(getattr(one, "model", one), NodeGraph)]
     if len(models) > len(graphs) and not options.discover:
-        own = "; your own graph of them is one .npz of `adjacency`, `ids` and `codes`"
+        own = "; your own graph of them is one .npz of `adjacency`, `ids` and `codes` (`open_graph`)"
         raise InputError(f"codes have no graph yet: give {argument('discover')} pc or ges{own}")
     if not (options.graphs or graphs or options.discover):
         raise InputError(f"nothing to score: give a --graph, or {argument('discover')}")
@@ -102,7 +102,8 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     Returns:
         A result for each graph, lower SHD is better, and for the controls: no edges, all edges in a causal
         order, the true arrows reversed, and the mean of random graphs with as many edges, with the range of
-        95 % of them. Graphs that are found here have intervals over subsamples of groups.
+        95 % of them; their ``mcc`` is that of codes of noise. Graphs that are found here have intervals over
+        subsamples of groups.
 
     Raises:
         InputError: the truth is missing, has no edges or has hidden confounders, or a graph cannot be
@@ -132,7 +133,9 @@ def _score_graphs(run: Run[GraphOptions]) -> dict[str, Result]:
     notes += _broken_conditions(run, table) if options.discover else []
     for name, codes in (("factors", None), *encoded.codes.items()):
         estimates += _discovered(encoded.run, name, codes, table, partial(_judge, target, False))
-    estimates += _controls(truth, judge, options.seed)
+    widths = [codes.shape[1] for codes in encoded.codes.values()]
+    widths += [len(one.model.adjacency) for one in graphs.values() if one.model.codes is not None]
+    estimates += _controls(truth, judge, options.seed, _chance(table, options, max(widths, default=0)))
     known = [one.named.identity.name for one in estimates]
     if taken := {name for name in known if known.count(name) > 1}:
         raise InputError(f"two graphs are named `{min(taken)}`; give a model another name")
@@ -276,8 +279,8 @@ def _notes(found: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"{text}: {', '.join(filter(None, some))}" for text, some in found.items() if any(some)]
 
 
-def _controls(truth: Adjacency, judge: _Judge, seed: int) -> Iterator[_Estimate]:
-    """Make the graphs of `GRAPH_CONTROLS`."""
+def _controls(truth: Adjacency, judge: _Judge, seed: int, chance: Mapping[str, Score]) -> Iterator[_Estimate]:
+    """Make the graphs of `GRAPH_CONTROLS`; random ones have the scores of codes of noise, too."""
     count, none = len(truth), torch.zeros_like(truth)
     first, second = torch.tensor(order_nodes(truth))[torch.triu_indices(count, count, 1)]
     full = none.index_put((first, second), torch.tensor(1))
@@ -289,7 +292,17 @@ def _controls(truth: Adjacency, judge: _Judge, seed: int) -> Iterator[_Estimate]
     for name in _SCORES:
         known = [one[name] for one in drawn if not math.isnan(one[name])] or [math.nan]
         scores[name] = Score(float(np.mean(known)), *np.quantile(known, (0.025, 0.975)).tolist())
-    yield _Estimate(_control(GRAPH_CONTROLS[-1]), none, scores)
+    yield _Estimate(_control(GRAPH_CONTROLS[-1]), none, scores | dict(chance))
+
+
+def _chance(table: FactorTable, options: GraphOptions, width: int) -> dict[str, Score]:
+    """Match codes of noise with the factors: the mean strength by chance, with the range of 95 %."""
+    if not width:
+        return {}
+    draws, size = Generator().manual_seed(options.seed), (len(table.values), width)
+    noise = (torch.randn(size, generator=draws, dtype=torch.float64) for _ in range(RANDOM_CODES))
+    found = [float(match_codes(codes, table, options.match)[1].mean()) for codes in noise]
+    return {"mcc": Score(float(np.mean(found)), *np.quantile(found, (0.025, 0.975)).tolist())}
 
 
 def _control(name: str) -> NamedModel:

@@ -94,7 +94,8 @@ def _identify(
     if isinstance(model, Codes):
         return NamedModel(ModelIdentity(name, "files", None, model.sha256), model, "linear")
     if not callable(model) and not hasattr(model, "explain"):
-        raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
+        cure = f'; name it in a list: ["{name}={model}"]' if isinstance(model, str) else ""
+        raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}{cure}")
     kind = model if hasattr(model, "__qualname__") else type(model)
     version = f"{kind.__module__}:{kind.__qualname__}"
     return NamedModel(

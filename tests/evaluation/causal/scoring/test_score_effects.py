@@ -189,6 +189,8 @@ def test_replicates_are_every_twentieth_row_and_planted_files_land_where_they_mu
     with refused("model `ipw`: the name is that of a control"):
         score(plans / "effects-overlap.parquet", OVERLAP, models=[f"ipw={tmp_path / 'mine.csv'}"])
     assert found["naive"].about.model["source"] == "control"
+    with refused('expected something callable, got str; name it in a list: \\["mine=a.csv"\\]'):
+        score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": "a.csv"})
     with refused("estimates `mine`: expected 19 rows, one for each replicate .*, got 20"):
         score(plans / "effects-overlap.parquet", OVERLAP, models=[str(tmp_path / "mine.csv")], replicates=19)
     same = score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": mine})

@@ -121,7 +121,10 @@ def test_permuted_codes_have_the_graph_of_the_factors(columns):
     assert found["factors ges"].about.model["source"] == "control"
     assert found["block ges"].score > 2
     assert found["noise pc"].scores["skeleton(recall)"].value <= 0.2  # no edges in independent codes
-    assert found["noise pc"].scores["mcc"].value < 0.2
+    chance = found["random graphs"].scores["mcc"]
+    assert chance.low < chance.value < chance.high < 0.2
+    assert found["noise pc"].scores["mcc"].value == pytest.approx(chance.value, abs=chance.high - chance.low)
+    assert "mcc" not in score(columns, {"g": open_graph(ADJACENCY)})["random graphs"].scores
     assert found["same pc"].scores["shd"].low <= found["same pc"].score <= found["same pc"].scores["shd"].high
     assert len(found["same pc"].replicates["shd"]) == 20
     assert found["same pc"].about.settings["compared"] == "CPDAGs"
