@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from candlelight.loaders.exports import export_coco
-from candlelight.loaders.exports.coco_masks import encode_mask
+from candlelight.loaders.exports.export_coco import encode_mask
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
