@@ -1,6 +1,6 @@
 """The site: pages of this folder, the reference of the Python interface, and the commands.
 
-``scripts/docs`` builds it, from a copy of this folder.
+``scripts/docs`` builds it, from a copy of this folder beside one of README, which the first page shows.
 """
 
 import importlib
@@ -64,6 +64,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "candlelight"
 html_show_sourcelink = False
 html_static_path = ["static"]
+html_sidebars = {"index": [], "gallery": []}  # pages without pages below them
 html_theme_options = {"show_toc_level": 1, "navigation_depth": 3, "secondary_sidebar_items": ["page-toc"]}
 
 
@@ -107,7 +108,7 @@ def write_gallery(app: Any) -> None:
     lines = ["# Gallery", "", "Every picture carries the command that renders its images.", ""]
     for name, entry in yaml.safe_load((folder / "gallery.yaml").read_text(encoding="utf-8")).items():
         page, picture = f"recipes/{name}.md", entry.get("picture", f"recipes/{name}.jpg")
-        title = f"[{name}]({page})" if (folder / page).is_file() else name
+        title = f"[{name}]({page})" if (folder / page).is_file() else entry.get("title", name)
         command = entry.get("command") or render_command(name, entry)
         lines += [f"## {title}", "", f"![{entry['caption']}]({picture})", "", entry["caption"], ""]
         lines += ["```console", command, "```", ""]
