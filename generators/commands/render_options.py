@@ -79,7 +79,8 @@ def plan_to_repair(out: Path, repair: bool) -> str:
         InputError: the plan file is damaged or missing.
     """
     from candlelight.loaders.verification.checksums import find_changed_files
-    from candlelight.loaders.verification.verify_frames import DESCRIPTION, PLAN
+    from candlelight.loaders.frames import PLAN
+    from candlelight.loaders.verification.verify_frames import DESCRIPTION
 
     if not repair:
         raise click.UsageError("Missing argument 'RECIPE'; it may be left out only with --repair.")
