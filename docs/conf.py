@@ -60,6 +60,7 @@ nb_execution_raise_on_error = True
 nb_merge_streams = True
 copybutton_prompt_text = ">>> "
 copybutton_exclude = ".linenos, .gp, .go"
+smartquotes = False  # `--set` in the help of commands would lose a dash
 html_theme = "pydata_sphinx_theme"
 html_title = "candlelight"
 html_show_sourcelink = False
@@ -147,14 +148,20 @@ def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, li
     lines[:] = "".join(parts).split("\n")
 
 
-def escape_stars(app: Any, context: Any, lines: list[str]) -> None:
-    """Keep the stars of file patterns in the help of commands."""
-    lines[:] = [line.replace("*", r"\*") for line in lines]
+def show_examples(app: Any, context: Any, lines: list[str]) -> None:
+    """Turn the examples in the help of commands, lines after a bar, into blocks of code."""
+    text = "\n".join(line if line.startswith("| ") else line.replace("*", r"\*") for line in lines)
+    text = re.sub(
+        r"(?m)(?:^\| .*\n?)+",
+        lambda block: ".. code-block:: console\n\n" + re.sub(r"(?m)^\| ", "   ", block[0]) + "\n",
+        text,
+    )
+    lines[:] = text.split("\n")
 
 
 def setup(app: Any) -> None:
     """Register the functions that Sphinx calls."""
-    app.connect("sphinx-click-process-description", escape_stars)
+    app.connect("sphinx-click-process-description", show_examples)
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)
