@@ -83,8 +83,8 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 }
 # Commands of data that are not at hand.
 LARGE = re.compile(
-    "render|rooms|causal-table|train causal candle|generativeness|CelebAMask-HQ|parts|creatures|recoloured|invariance"
-    "|relit|paints-and-lights"
+    "render|rooms|causal-table|train causal candle|generativeness|CelebAMask-HQ|parts|creatures|recoloured"
+    "|invariance|relit|paints-and-lights"
 )
 # Examples that read frames or files of results.
 OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight")
