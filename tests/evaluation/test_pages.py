@@ -35,6 +35,7 @@ PAGES = (
     "coverage",
     "removal",
     "causal",
+    "counterfactual-images",
     "graphs",
     "effects",
     "perception",
@@ -82,7 +83,8 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 }
 # Commands of data that are not at hand.
 LARGE = re.compile(
-    "render|rooms|causal-table|generativeness|CelebAMask-HQ|parts|creatures|recoloured|invariance|relit|paints-and-lights"
+    "render|rooms|causal-table|train causal candle|generativeness|CelebAMask-HQ|parts|creatures|recoloured"
+    "|invariance|relit|paints-and-lights"
 )
 # Examples that read frames or files of results.
 OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight")
@@ -176,6 +178,7 @@ def run(line: str) -> str:
 SMALLER = {
     "runs=20, size=(60, 80)": "runs=2, size=(8, 8)",
     "--size 256 256": "--size 32 32",
+    "--steps 500": "--steps 2",
     "evaluate protocols demo/frames": "evaluate protocols demo/frames --limit 2",
 }
 
