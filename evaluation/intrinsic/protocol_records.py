@@ -821,8 +821,8 @@ _RECORDS = (
         better="lower",
         columns=_SINTEL_COLUMNS,
         rule=DecompositionRule(sintel_values, average="folds"),
-        files="MPI-Sintel: scene split of 450 test frames and its reverse of 440; papers also take 400 frames "
-        "without defects, image splits, and crops",
+        files="MPI-Sintel: scene split of 450 test frames and its reverse of 440; papers also take 400 "
+        "frames without defects, image splits, and crops",
         colour_space="stored 8-bit values, here sRGB clipped to [0, 1], of prediction and truth",
         scale="si-MSE, DSSIM: one for the image; si-LMSE: one for each window; cut at 1, but for DSSIM",
         mask="none on MPI-Sintel as released; that of the data elsewhere",
