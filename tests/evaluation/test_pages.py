@@ -29,6 +29,7 @@ PAGES = (
     "intrinsic",
     "protocols",
     "leaks",
+    "intervals",
     "concepts",
     "tcav",
     "concept-loss",
