@@ -219,10 +219,7 @@ def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_
     ("words", "rows"),
     [
         ("lmse demo/frames --set tabletop_test --model wrapped.py:Wrapped", ["Wrapped"]),
-        (
-            "coverage demo/frames --set candle --model explain.py:energy --model explain.py:saliency",
-            ["energy", "saliency"],
-        ),
+        ("coverage demo/frames --set candle --model explain.py:saliency", ["saliency"]),
     ],
 )
 def test_models_of_the_pages_are_scored(words, rows, inside):
