@@ -20,7 +20,7 @@ from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.views import LAYOUTS, open_data
 from candlelight.loaders import pack_hdf5, pack_hub
 from candlelight.loaders.public import grid_images
-from tests.evaluation.noise_frames import TESTS, load_builders, write_frames
+from tests.evaluation.noise_frames import load_builders, write_frames
 
 DOCS = Path(__file__).with_name("accepted.md")
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
