@@ -7,6 +7,7 @@ the numbers. Commands that need data not at hand are left out; they show no outp
 import re
 import shlex
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -111,9 +112,9 @@ def write_raid(root: Path) -> None:
     (root / "responses.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_files(folder: Path) -> None:
-    """Write the files of Python that the pages show, and stand-ins for the packages of others."""
-    for text in (text for page in PAGES for text, _ in examples(page)):
+def write_files(folder: Path, pages: Iterable[str]) -> None:
+    """Write the files of Python that pages show, and stand-ins for the packages of others."""
+    for text in (text for page in pages for text, _ in examples(page)):
         if named := FILE.match(text):
             (folder / named[1]).write_text(text, encoding="utf-8")
     for name, text in STAND_INS.items():
@@ -144,12 +145,11 @@ def write_noise(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Write frames, weights, and the files that the pages show."""
+    """Write frames, weights and photographs."""
     folder = tmp_path_factory.mktemp("pages")
     write_noise(folder / "demo" / "frames")
     (folder / "demo" / "study").mkdir()
     save_model(IntrinsicNet(width=2, seed=0), folder / "demo" / "study" / "network.pt")
-    write_files(folder)
     for name in ("raid", "photographs"):
         (folder / name).mkdir()
     write_raid(folder / "raid")
@@ -158,14 +158,18 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def inside(folder, monkeypatch):
-    """Work in the folder, and import from it."""
-    monkeypatch.chdir(folder)
+def inside(request, folder, tmp_path, monkeypatch):
+    """Work in a folder with the data and the files of one page, or of all, and import from it."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    page = request.node.callspec.params.get("page") if hasattr(request.node, "callspec") else None
+    write_files(tmp_path, [page] if page else PAGES)
+    monkeypatch.chdir(tmp_path)
     short = partial(control_codes.supervised_codes, epochs=1)
     monkeypatch.setattr(control_codes, "supervised_codes", short)
-    monkeypatch.syspath_prepend(str(folder))
-    yield folder
-    for path in folder.glob("*.py"):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for path in tmp_path.glob("*.py"):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
 
 
