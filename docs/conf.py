@@ -32,6 +32,14 @@ PACKAGES = {
     "candlelight.evaluation.perception": "Perceptual distances",
 }
 
+# Pages of the repository that tests and scripts write, for the appendix.
+APPENDIX = (
+    "benchmarks/measured.md",
+    "benchmarks/trials/causal_values.md",
+    "benchmarks/trials/validity_values.md",
+    "tests/evaluation/degenerate.md",
+)
+
 project = "candlelight"
 author = "the candlelight authors"
 version = release = code_version()
@@ -116,6 +124,15 @@ def write_gallery(app: Any) -> None:
     write_changed(folder / "gallery.md", "\n".join(lines))
 
 
+def write_appendix(app: Any) -> None:
+    """Write the pages of the appendix, with their links to pages of this folder."""
+    folder = Path(app.srcdir) / "appendix"
+    folder.mkdir(exist_ok=True)
+    for name in APPENDIX:
+        text = (folder.parents[2] / name).read_text(encoding="utf-8")
+        write_changed(folder / Path(name).name, re.sub(r"\]\((?:\.\./)+docs/", "](../", text))
+
+
 def render_command(name: str, entry: dict[str, Any]) -> str:
     """Write the command that renders the samples of a grid, and more where it shows some of them."""
     width, height = entry["tile"]
@@ -165,4 +182,5 @@ def setup(app: Any) -> None:
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)
+    app.connect("builder-inited", write_appendix)
     app.connect("autodoc-process-docstring", clean_docstring, priority=400)
