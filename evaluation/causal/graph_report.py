@@ -54,7 +54,8 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
             axes.plot([], [], line, color=colour, label=kind)
         axes.legend(loc="upper center", ncols=len(_KINDS), fontsize=9)
         said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        said = f"edges {said}" if estimate is not truth else f"{counts['right']} edges"
+        said = f"edges {said}; turned ones have the other direction"
+        said = said if estimate is not truth else f"{counts['right']} edges, from cause to effect"
         alt = f"Graph of {len(nodes)} nodes: {said}."
         return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: {said}.")
 
@@ -64,13 +65,21 @@ def _side(place: float, below: str, above: str) -> str:
 
 
 _READING = (
-    "SHD counts the pairs of factors whose edges differ; lower is better, of all others higher. Compare with "
-    "the empty graph, whose SHD is low where edges are few, and with random graphs; their interval is the "
-    "range of 95 % of them."
+    TextBlock(
+        "Estimated causal graphs of the factors against the true one. SHD counts the pairs of factors "
+        "whose edges differ; skeleton is the pairs with an edge, whatever its direction, arrows those with "
+        "its direction; orientation is the share of right directions among the edges of both graphs."
+    ),
+    TextBlock(
+        "↓ Lower SHD is better, ↑ higher is better of all others. Compare with the empty graph, whose SHD "
+        "is low where edges are few, and with random graphs; their interval is the range of 95 % of them.",
+        term="How to read",
+    ),
+    TextBlock("the strength of effects: a weak edge counts as much as a strong one.", term="Blind to"),
 )
 GRAPH_PAGE = Page(
     section=_section,
-    reading=(TextBlock(_READING),),
+    reading=_READING,
     needs=("factors", "compared", "truth", "estimate"),
     lines=_lines,
 )

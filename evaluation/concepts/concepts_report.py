@@ -241,10 +241,10 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     plot = PlotBlock(
         _draw_scores(results),
         f"Aligned sensitivities of each model by branch and concept. Means over all sets, {heads}: {means}.",
-        "Aligned sensitivity of each model's branches to the concepts. Each dot is a concept set; a filled "
-        'dot is significant for the branch. In the rows "against control" the vectors '
-        "separate a set from its control. Vertical lines are means over all sets; the broad line is the "
-        "ideal.",
+        "Aligned sensitivity of each model's branches to the concepts: the nearer to the broad line, the "
+        "ideal, the better. Each dot is a concept set; a filled dot is significant for the branch. Vertical "
+        'lines are means over all sets. In the rows "against control" the vectors separate a set from its '
+        "control.",
     )
     lines = [*(f"{line}." for line in notes_of(results)), *(line for one in results for line in _notes(one))]
     by_runs = runs_plot(results)

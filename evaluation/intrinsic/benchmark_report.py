@@ -106,7 +106,8 @@ def _windows(results: Sequence[MeanResult]) -> PlotBlock:
     return PlotBlock(
         svg,
         "Lines of mean LMSE against the side of the windows, one for each method.",
-        "Mean LMSE for other windows than the 20 pixels of all tables; candidates are chosen for 20 pixels.",
+        "Mean LMSE for other windows than the 20 pixels of all tables: lower is better. Candidates are "
+        "chosen for 20 pixels.",
     )
 
 

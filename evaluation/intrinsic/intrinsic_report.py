@@ -178,7 +178,8 @@ def _curves(results: Sequence[Result]) -> PlotBlock:
     return PlotBlock(
         svg,
         "Curves of precision against recall, one for each model.",
-        "Precision and recall of smooth pixels.",
+        "Precision and recall of smooth pixels: the higher the curve, the better. saw_ap is the area "
+        "below it.",
     )
 
 

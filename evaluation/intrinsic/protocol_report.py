@@ -161,7 +161,7 @@ def protocols_section(results: Sequence[Result], pictures: Sequence[Block] = ())
         TextBlock(text, term="Never compare" if place == 0 else "")
         for place, text in enumerate(NEVER_COMPARE)
     ]
-    blocks = (table, *moved, *never, _choices(by_protocol), *_all_scores(by_protocol))
+    blocks = (*never, table, *moved, _choices(by_protocol), *_all_scores(by_protocol))
     return Section("protocols", "Evaluation protocols", blocks)
 
 
@@ -192,7 +192,8 @@ def _protocol_ranks(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
     return PlotBlock(
         svg,
         f"Lines of the rank of each model along the protocols: {lists}.",
-        "Rank of each model by the main score of each protocol, on the same data.",
+        "Rank of each model by the main score of each protocol, on the same data. Where lines cross, two "
+        "protocols order the models differently.",
     )
 
 
@@ -217,7 +218,7 @@ def _all_scores(results: Mapping[str, Mapping[str, Result]]) -> list[Block]:
     blocks: list[Block] = []
     for name, some in results.items():
         same = list(some.values())
-        scores = scores_table(f"All scores of {name}, with 95 % intervals", same, models_as_rows=True)
+        scores = scores_table(f"All scores of {name}, with 95 % intervals", same, whole=True)
         blocks.append(replace(scores, folded=len(results) > 1 and not published_scores(same)))
         blocks += row_tables(same) if len(results) == 1 else []
     last = [result for some in results.values() for result in some.values()][:1]

@@ -244,7 +244,8 @@ def _moves_plot(results: _Results) -> PlotBlock:
         _panels(results, "moves", "d / largest d", None, draw),
         "Lines of the distance by the magnitude of each transform, of both kinds of moves.",
         "Mean distance of each metric by magnitude, in shares of its largest one for physical moves; solid: "
-        "frames in which camera or light moved; dashed: the same moves of the reference on the image plane.",
+        "frames in which camera or light moved; dashed: the same moves of the reference on the image plane. "
+        "Where the lines are equal, the cheap move stands for the true one.",
     )
 
 
@@ -277,8 +278,8 @@ def _ellipse_plot(results: _Results) -> PlotBlock | None:
         svg,
         f"Ellipses about equal energy in CIE xy: {', '.join(handles)}.",
         "Just noticeable illuminants in CIE 1931 xy (Figure 6 of the paper): of people, by MacAdam and by "
-        "the paper's experiment, and of each metric with ratings whose thresholds have an ellipse. Cross: "
-        "equal energy.",
+        "the paper's experiment, and of each metric with ratings whose thresholds have an ellipse. A "
+        "metric is human-like if its ellipse has the size and the direction of those. Cross: equal energy.",
     )
 
 

@@ -141,7 +141,7 @@ def draw_bars(
     whiskers: Float[ndarray, "rows bars 2"] | None = None,
     colours: Sequence[str] = COLOURS,
 ) -> None:
-    """Draw a group of horizontal bars for each row, with a legend above; a nan leaves a gap.
+    """Draw a group of horizontal bars for each row, with a legend of several above; a nan leaves a gap.
 
     Args:
         axes: matplotlib axes.
@@ -159,7 +159,8 @@ def draw_bars(
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
     axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(names))
+    if len(names) > 1:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(names))
     axes.set_xlim(min(0.0, float(np.nan_to_num(table).min())), None)
 
 
@@ -180,12 +181,12 @@ def label_rows(axes: Any, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
-def short_name(name: str) -> str:
-    """Cut the middle of a long name: layers differ at the end of a name.
+def short_name(name: str, length: int = _NAME_LENGTH) -> str:
+    """Cut the middle of a name longer than ``length``: layers differ at the end of a name.
 
     Example:
         >>> short_name("network reflectance.blocks.1,shading.blocks.1")
         'network reflect…shading.blocks.1'
     """
-    half = _NAME_LENGTH // 2
-    return name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
+    half = length // 2
+    return name if len(name) <= length else f"{name[: half - 1]}…{name[-half:]}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from candlelight.evaluation.catalogue.record import whole_column
+from candlelight.evaluation.catalogue.record import direction, whole_column
 from candlelight.evaluation.report.blocks import (
     Block,
     PlotBlock,
@@ -43,7 +43,7 @@ def plain_section(
     notes += [line for result in results for line in _lost(result)] + notes_of(results)
     if plots is None:
         plots = [score_bars(results, name) for name in results[0].scores if name == whole_column(name)]
-    scores, rows = scores_table(caption, results, models_as_rows=True), row_tables(results)
+    scores, rows = scores_table(caption, results, whole=True), row_tables(results)
     blocks = scores, *map(note, notes), *plots, *pictures, *rows, settings_table(results)
     return Section(key, title, blocks)
 
@@ -78,6 +78,7 @@ def score_bars(results: Sequence[Result], score: str) -> PlotBlock:
         axes.set_xlabel(score)
         svg = to_svg(figure, score)
     values = ", ".join(f"{model_name(result)} {number(result.scores[score].value)}" for result in results)
-    return PlotBlock(
-        svg, f"Bars of {score} of each model: {values}.", f"{score}; whiskers are 95 % intervals."
-    )
+    about = results[0].about
+    best = {"lower": "shorter is better", "higher": "longer is better"}.get(direction(about.better, score))
+    told = f"{score}{about.arrow(score)} of each model" + (f": {best}" if best else "")
+    return PlotBlock(svg, f"Bars of {score} of each model: {values}.", f"{told}. Whiskers: 95 % intervals.")

@@ -8,8 +8,8 @@ from typing import Any
 def fill_template(package: str, name: str, **values: Any) -> str:
     """Fill a template; text is escaped.
 
-    A template may use ``style``, the style sheet of all pages, and the filter ``words``, which lets long names
-    break behind "_", ":" and ".", and keeps their arrow and "%".
+    A template may use ``style``, the style sheet of all pages, and the filter ``words``: names break behind
+    "_", ":" and ".", arrows and "%" stay with their words, and words in backticks are code.
 
     Args:
         package: the package that holds the file.
@@ -27,7 +27,9 @@ def fill_template(package: str, name: str, **values: Any) -> str:
 
     def words(text: str) -> Markup:
         kept = re.sub(r" (?=[↑↓%])", "\N{NO-BREAK SPACE}", str(escape(text)))
-        return Markup(re.sub(r"[_:]|\.(?=[a-z])", r"\g<0><wbr>", kept))  # noqa: S704  the text is escaped
+        return Markup(
+            re.sub("`([^`]+)`", r"<code>\1</code>", re.sub(r"[_:]|\.(?=[a-z])", r"\g<0><wbr>", kept))
+        )
 
     def read(package: str, name: str) -> str:
         return (files(package) / name).read_text(encoding="utf-8")
