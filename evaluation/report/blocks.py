@@ -116,10 +116,10 @@ def note(text: str) -> TextBlock:
     """Make a small paragraph that starts with the word "Note".
 
     Example:
-        >>> note("no image shows it.").text
-        'Note: no image shows it.'
+        >>> note("no image shows it.").term
+        'Note'
     """
-    return TextBlock(f"Note: {text}", quiet=True)
+    return TextBlock(text, term="Note", quiet=True)
 
 
 def png_picture(pixels: UInt8[ndarray, "height width 3"], alt: str, caption: str = "") -> Picture:

@@ -33,10 +33,11 @@ _LAYERS = TextBlock(
 )
 
 
-_CHECKS = (
-    "Rendering and checks. Identity error: how far the light passes of a frame are from adding up to its "
-    "image, relative to max(1, radiance); below 0.001 is good. Stored error: the same of the stored "
-    "layers, which are rounded."
+_CHECKS = TextBlock(
+    "Checks of the rendering: the identity error is the largest difference of the sum of the light passes "
+    "of a frame from its image, relative to max(1, radiance), and should be below 0.001; the stored error "
+    "is the same for the stored layers, which are rounded.",
+    quiet=True,
 )
 
 
@@ -49,7 +50,7 @@ def sets_section(sets: Sequence[Frames]) -> Section:
     Raises:
         InputError: a frame is missing or damaged.
     """
-    blocks: list[Block] = [_LAYERS]
+    blocks: list[Block] = [_LAYERS, _CHECKS]
     previous = ""
     for frames in sets:
         description = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."
@@ -66,7 +67,7 @@ def _blocks(frames: Frames) -> Iterable[Block]:
     if frames.set_info.factors:
         yield _factor_table(frames)
     facts = tuple(_facts(frames, known))
-    yield TableBlock(_CHECKS, ("", ""), facts)
+    yield TableBlock("Rendering and checks", ("", ""), facts)
 
 
 def _sheets(frames: Frames) -> Iterable[Picture]:

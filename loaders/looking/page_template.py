@@ -28,7 +28,7 @@ def fill_template(package: str, name: str, **values: Any) -> str:
     def words(text: str) -> Markup:
         kept = re.sub(r" (?=[↑↓%])", "\N{NO-BREAK SPACE}", str(escape(text)))
         return Markup(
-            re.sub("`([^`]+)`", r"<code>\1</code>", re.sub(r"[_:]|\.(?=[a-z])", r"\g<0><wbr>", kept))
+            re.sub("`([^`]+)`", r"<code>\1</code>", re.sub(r"[_:]|\.(?!py)(?=[a-z])", r"\g<0><wbr>", kept))
         )
 
     def read(package: str, name: str) -> str:
