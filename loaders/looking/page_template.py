@@ -4,12 +4,14 @@ import re
 from importlib.resources import files
 from typing import Any
 
+_BREAKS = re.compile(r"[_:]|\.(?!py)(?=[a-z])|(?<=[a-z])(?=\()")  # where names may break
+
 
 def fill_template(package: str, name: str, **values: Any) -> str:
     """Fill a template; text is escaped.
 
     A template may use ``style``, the style sheet of all pages, and the filter ``words``: names break behind
-    "_", ":" and ".", arrows and "%" stay with their words, and words in backticks are code.
+    "_", ":" and ".", and before "(", arrows and "%" stay with their words, and words in backticks are code.
 
     Args:
         package: the package that holds the file.
@@ -27,9 +29,7 @@ def fill_template(package: str, name: str, **values: Any) -> str:
 
     def words(text: str) -> Markup:
         kept = re.sub(r" (?=[↑↓%])", "\N{NO-BREAK SPACE}", str(escape(text)))
-        return Markup(
-            re.sub("`([^`]+)`", r"<code>\1</code>", re.sub(r"[_:]|\.(?!py)(?=[a-z])", r"\g<0><wbr>", kept))
-        )
+        return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", _BREAKS.sub(r"\g<0><wbr>", kept)))
 
     def read(package: str, name: str) -> str:
         return (files(package) / name).read_text(encoding="utf-8")
