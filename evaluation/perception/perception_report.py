@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from candlelight.evaluation.report.blocks import (
     with_interval,
 )
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, legend_columns, short_name, to_svg
+from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import StatisticResult, align_columns, model_name, notes_of
 from candlelight.loaders.illuminants import EQUAL_ENERGY
@@ -479,3 +481,18 @@ def _transductions(results: _Results) -> TableBlock:
 
 
 PERCEPTION_PAGE = Page(section=perception_section, reading=_READING, needs=_NEEDS, lines=perception_lines)
+RAID_PAGE = Page(
+    section=partial(plain_section, "raid", "Distorted photographs"),
+    reading=(
+        TextBlock(
+            "Agreement with people who judged distorted photographs (RAID): for each distortion, the rank "
+            "correlation of the distances of a metric with the responses of people."
+        ),
+        TextBlock(
+            "↑ Higher is better; the maximum is 1. Compare with `level`, the bare number of the level of "
+            "distortion, whose correlation is high by itself.",
+            term="How to read",
+        ),
+        TextBlock("thresholds, for which the ten levels are too coarse.", term="Blind to"),
+    ),
+)

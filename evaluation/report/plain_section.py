@@ -35,14 +35,16 @@ def plain_section(
         title: heading.
         results: results of one metric.
         pictures: blocks that show the data.
-        plots: plots; None for bars of each score, but for those of parts of images.
+        plots: plots; None for bars of each score that is defined, but for those of parts of images.
     """
     caption = "Scores of each model, with 95 % intervals over groups of images"
     settings = [result.about.settings for result in results]
     notes = [_SYNTHETIC] if any(_is_synthetic(one) for one in settings) else []
     notes += [line for result in results for line in _lost(result)] + notes_of(results)
     if plots is None:
-        plots = [score_bars(results, name) for name in results[0].scores if name == whole_column(name)]
+        whole = [name for name in results[0].scores if name == whole_column(name)]
+        known = [name for name in whole if any(np.isfinite(one.scores[name].value) for one in results)]
+        plots = [score_bars(results, name) for name in known]
     scores, rows = scores_table(caption, results, whole=True), row_tables(results)
     blocks = scores, *map(note, notes), *plots, *pictures, *rows, settings_table(results)
     return Section(key, title, blocks)

@@ -29,6 +29,7 @@ def fill_template(package: str, name: str, **values: Any) -> str:
 
     def words(text: str) -> Markup:
         kept = re.sub(r" (?=[↑↓%])", "\N{NO-BREAK SPACE}", str(escape(text)))
+        kept = re.sub(r"[\d.]+e-\d+", r'<span class="whole">\g<0></span>', kept)
         return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", _BREAKS.sub(r"\g<0><wbr>", kept)))
 
     def read(package: str, name: str) -> str:
