@@ -106,7 +106,7 @@ def _windows(results: Sequence[MeanResult]) -> PlotBlock:
     return PlotBlock(
         svg,
         "Lines of mean LMSE against the side of the windows, one for each method.",
-        "Mean LMSE for other windows than the 20 pixels of all tables: lower is better. Candidates are "
+        "Mean LMSE for other windows than the 20 pixels of all tables: lower is better. Parameters are "
         "chosen for 20 pixels.",
     )
 

@@ -96,7 +96,7 @@ _READING = (
         "deviation of log p - log t."
     ),
     TextBlock(
-        "↓ lower, or ↑ higher, is better. A model should be better than `constant`, the same value "
+        "↓ Lower, or ↑ higher, is better. A model should be better than `constant`, the same value "
         "everywhere.",
         term="How to read",
     ),
