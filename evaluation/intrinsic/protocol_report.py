@@ -142,6 +142,12 @@ def protocol_lines(results: Sequence[Result]) -> list[str]:
     return lines + changes
 
 
+_PROTOCOLS = TextBlock(
+    "A protocol is the evaluation of a publication: it fixes colour space, scale, mask, window and files. "
+    "The table has the main score of each protocol, and the ranks of the models by it."
+)
+
+
 def protocols_section(results: Sequence[Result], pictures: Sequence[Block] = ()) -> Section:
     """Report results of protocols on one data set.
 
@@ -161,7 +167,7 @@ def protocols_section(results: Sequence[Result], pictures: Sequence[Block] = ())
         TextBlock(text, term="Never compare" if place == 0 else "")
         for place, text in enumerate(NEVER_COMPARE)
     ]
-    blocks = (*never, table, *moved, _choices(by_protocol), *_all_scores(by_protocol))
+    blocks = (_PROTOCOLS, *never, table, *moved, _choices(by_protocol), *_all_scores(by_protocol))
     return Section("protocols", "Evaluation protocols", blocks)
 
 

@@ -4,7 +4,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-_BREAKS = re.compile(r"[_:]|\.(?!py)(?=[a-z])|(?<=[a-z])(?=\()")  # where names may break
+_BREAKS = re.compile(r"[_:](?=\S)|\.(?!py)(?=[a-z])|(?<=[a-z])(?=\()")  # where names may break
 
 
 def fill_template(package: str, name: str, **values: Any) -> str:
