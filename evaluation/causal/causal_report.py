@@ -129,21 +129,21 @@ def _codes_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
     ]
     plots = [_plot(result) for result in single if result.details["codes"]]
     plots += [_plot_blocks(result) for result in single if "blocks" in result.details["matrices"]]
-    shown = *score_blocks(results, blind), *plots, *pictures, *map(_matrix, single)
+    shown = *_score_blocks(results, blind), *plots, *pictures, *map(_matrix, single)
     return Section("codes", "Codes and factors", (*shown, settings_table(results)))
 
 
 def _generativeness_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report counterfactual generativeness; the title tells how many factors it stands on."""
     tables = [_decoder(result) for result in results if result.details.get("decoder")]
-    blocks = (*score_blocks(results), *tables, *pictures, settings_table(results))
+    blocks = (*_score_blocks(results), *tables, *pictures, settings_table(results))
     return Section("generativeness", _stands_on(results), blocks)
 
 
 def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report decoded against rendered counterfactuals."""
     tables = [_rendered(result) for result in results if result.details.get("rendered")]
-    blocks = (*score_blocks(results), *tables, *pictures, settings_table(results))
+    blocks = (*_score_blocks(results), *tables, *pictures, settings_table(results))
     return Section("counterfactuals", "Decoded and rendered counterfactuals", blocks)
 
 
@@ -171,7 +171,7 @@ def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     return Section("effects", "Effects", (shown, *notes, plot, settings_table(results)))
 
 
-def score_blocks(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
+def _score_blocks(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
     """Tabulate the scores, with the notes below."""
     several = any("seeds" in result.details for result in results)
     caption = "Scores of each model, with 95 % intervals over groups of images"
@@ -292,6 +292,7 @@ def _draw(result: StatisticResult, shown: dict[str, ndarray], columns: Sequence[
             low = min(0.0, float(np.nanmin(matrix)))
             image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
             axes.set_yticks(range(len(factors)), factors)
+            axes.grid(visible=False)
             axes.set(xticks=[], title=_MATRICES.get(name, (name,))[0])
             if matrix.shape[1] <= _LEGIBLE:
                 _label(axes, matrix, low)

@@ -82,7 +82,6 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             ticks = [runs for runs in numbers if runs in _LABELLED or runs == numbers[-1]]
             axes.set_xticks(ticks, list(map(str, ticks)))
             axes.minorticks_off()
-            axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.6)
             solid = int(WANTED[concept] == BRANCHES[0])
             ideal = f"ideal: solid {solid}, dashed {1 - solid}"
             axes.set(title=f"{concept} sets\n{ideal}", xlabel="runs", ylim=(-0.03, 1.03))

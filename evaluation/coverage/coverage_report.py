@@ -189,7 +189,6 @@ def _share_plot(
             axes.plot(shares[order], heights[order], linewidth=1.5, **_style(pooling, colours[place]))
         axes.set(xlabel="points marked in %", ylabel=score)
         axes.set_ylim(0, None)
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         handles = [
             axes.plot([], [], color=colour, linewidth=3, label=short_name(method))[0]
             for method, colour in zip(methods, colours, strict=True)

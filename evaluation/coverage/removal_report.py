@@ -240,7 +240,6 @@ def part_curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
             axes.set_title(_title(results, model_name(result)), fontsize=9)
             axes.set_ylim(0, 1.02)
             axes.tick_params(labelsize=9)
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         for axes in grid[len(results) :]:
             axes.set_axis_off()
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(GAMES))

@@ -19,7 +19,7 @@ from candlelight.evaluation.report.blocks import (
     settings_table,
     unbroken,
 )
-from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, drawing, label_rows, to_svg
 from candlelight.evaluation.report.row_tables import row_tables
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result import (
@@ -188,7 +188,6 @@ def _protocol_ranks(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
         axes.set_xticks(range(1, len(models) + 1))
         axes.set_xlim(0.7, len(models) + 0.3)
         axes.set_xlabel("rank; 1 is best")
-        axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
         axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
         svg = to_svg(figure, "protocols")
     lists = "; ".join(

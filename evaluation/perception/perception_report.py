@@ -195,7 +195,6 @@ def _panels(
             axes.set_ylim(0, top)
             axes.minorticks_off()
             axes.set_xticks(_TICKS[transform], [f"{identity + tick:g}" for tick in _TICKS[transform]])
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         handles = [
             panels[0].plot([], [], color=_colour(place), label=short_name(name))[0]
             for place, name in enumerate(names)
@@ -271,7 +270,6 @@ def _ellipse_plot(results: _Results) -> PlotBlock | None:
             axes.plot(*EQUAL_ENERGY, "+", color=INK)
             axes.set(xlabel="x", title=moves if len(shown) > 1 else "", aspect="equal")
             axes.locator_params(nbins=5)
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         panels[0].set_ylabel("y")
         columns = legend_columns(list(handles))
         figure.legend(handles.values(), list(handles), loc="outside upper center", ncols=columns)
@@ -309,7 +307,6 @@ def _sensitivity_plot(result: StatisticResult) -> PlotBlock:
         axes.minorticks_off()
         axes.set_ylim(0, None)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(transforms))
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         svg = to_svg(figure, "sensitivity")
     level = "D_T" if rated else "the level of the order, the median of d at the thresholds of people"
     return PlotBlock(

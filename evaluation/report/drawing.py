@@ -32,11 +32,15 @@ _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
     "axes.facecolor": "none",
+    "axes.grid": True,
     "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 11,
     "font.size": 11,
+    "grid.alpha": 0.15,
+    "grid.color": INK,
+    "grid.linewidth": 0.6,
     "legend.columnspacing": 1.2,
     "legend.frameon": False,
     "savefig.facecolor": "none",
@@ -158,7 +162,6 @@ def draw_bars(
         axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=short_name(name))
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
-    axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
     if len(names) > 1:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(names))
     axes.set_xlim(min(0.0, float(np.nan_to_num(table).min())), None)

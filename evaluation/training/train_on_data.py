@@ -34,7 +34,7 @@ from candlelight.evaluation.report.blocks import (
     TableBlock,
     png_picture,
 )
-from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, drawing, to_svg
 from candlelight.evaluation.report.page import write_page, write_report
 from candlelight.evaluation.report.tiles import (
     encoded_pixels,
@@ -216,7 +216,6 @@ def curves_plot(panels: Sequence[_Panel], places: Sequence[int], unit: str, capt
             axes.plot(places, values, color=COLOURS[place % len(COLOURS)], marker="o", markersize=3)
             axes.set_title(name, loc="left")
             axes.set_ylim(low, None)
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(unit)
         last = ", ".join(f"{name} {values[-1]:.4g}" for name, values, _ in panels)
