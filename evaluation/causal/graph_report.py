@@ -63,8 +63,7 @@ def _plot(title: str, nodes: list[str], truth: list[list[int]], estimate: list[l
             axes.plot([], [], line, color=colour, label=kind)
         axes.legend(loc="upper center", ncols=len(_KINDS), fontsize=9)
         said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        said = f"edges {said}; turned ones have the other direction"
-        said = said if estimate is not truth else f"{counts['right']} edges, from cause to effect"
+        said = f"edges {said}" if estimate is not truth else f"{counts['right']} edges"
         alt = f"Graph of {len(nodes)} nodes: {said}."
         return PlotBlock(to_svg(figure, "graph"), alt, f"{title}: {said}.")
 
@@ -81,7 +80,7 @@ _READING = (
     ),
     TextBlock(
         "↓ Lower SHD is better, ↑ higher is better of all others. Compare with the empty graph, whose SHD "
-        "is low where edges are few, and with random graphs.",
+        "is low where edges are few, and with random graphs. Turned edges have the other direction.",
         term="How to read",
     ),
     TextBlock("the strength of effects: a weak edge counts as much as a strong one.", term="Blind to"),
