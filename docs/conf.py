@@ -1,6 +1,6 @@
 """The site: pages of this folder, the reference of the Python interface, and the commands.
 
-``scripts/docs`` builds it, from a copy of this folder.
+``scripts/docs`` builds it, from a copy of this folder beside one of README, which the first page shows.
 """
 
 import importlib
@@ -60,10 +60,12 @@ nb_execution_raise_on_error = True
 nb_merge_streams = True
 copybutton_prompt_text = ">>> "
 copybutton_exclude = ".linenos, .gp, .go"
+smartquotes = False  # `--set` in the help of commands would lose a dash
 html_theme = "pydata_sphinx_theme"
 html_title = "candlelight"
 html_show_sourcelink = False
 html_static_path = ["static"]
+html_sidebars = {"index": [], "gallery": []}  # pages without pages below them
 html_theme_options = {"show_toc_level": 1, "navigation_depth": 3, "secondary_sidebar_items": ["page-toc"]}
 
 
@@ -107,7 +109,7 @@ def write_gallery(app: Any) -> None:
     lines = ["# Gallery", "", "Every picture carries the command that renders its images.", ""]
     for name, entry in yaml.safe_load((folder / "gallery.yaml").read_text(encoding="utf-8")).items():
         page, picture = f"recipes/{name}.md", entry.get("picture", f"recipes/{name}.jpg")
-        title = f"[{name}]({page})" if (folder / page).is_file() else name
+        title = f"[{name}]({page})" if (folder / page).is_file() else entry.get("title", name)
         command = entry.get("command") or render_command(name, entry)
         lines += [f"## {title}", "", f"![{entry['caption']}]({picture})", "", entry["caption"], ""]
         lines += ["```console", command, "```", ""]
@@ -146,14 +148,20 @@ def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, li
     lines[:] = "".join(parts).split("\n")
 
 
-def escape_stars(app: Any, context: Any, lines: list[str]) -> None:
-    """Keep the stars of file patterns in the help of commands."""
-    lines[:] = [line.replace("*", r"\*") for line in lines]
+def show_examples(app: Any, context: Any, lines: list[str]) -> None:
+    """Turn the examples in the help of commands, lines after a bar, into blocks of code."""
+    text = "\n".join(line if line.startswith("| ") else line.replace("*", r"\*") for line in lines)
+    text = re.sub(
+        r"(?m)(?:^\| .*\n?)+",
+        lambda block: ".. code-block:: console\n\n" + re.sub(r"(?m)^\| ", "   ", block[0]) + "\n",
+        text,
+    )
+    lines[:] = text.split("\n")
 
 
 def setup(app: Any) -> None:
     """Register the functions that Sphinx calls."""
-    app.connect("sphinx-click-process-description", escape_stars)
+    app.connect("sphinx-click-process-description", show_examples)
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)

@@ -1,5 +1,6 @@
 """Read the samples of one image set from a folder of frames."""
 
+import logging
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,9 @@ from candlelight.loaders.choices import choose_layers, choose_name
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.frames import (
+    PLAN,
     complete_indices,
+    count_planned,
     frame_path,
     read_dataset_info,
     read_frame,
@@ -23,11 +26,14 @@ from candlelight.loaders.frames import (
 from candlelight.loaders.samples import Frame, Sample, factor_number, row_number, to_sample
 from candlelight.loaders.schema import Metadata
 
+_log = logging.getLogger("candlelight")
+
 
 class FrameFolder:
     """The complete samples of one image set in a folder of frames, as `candlelight.loaders.samples.Frames`.
 
-    Samples are listed once, on opening; samples written later are not found.
+    Samples are listed once, on opening; samples written later are not found. Where samples of the plan are
+    missing, a warning is logged.
 
     Example:
         >>> FrameFolder(Path("nowhere"), "candle")
@@ -68,6 +74,12 @@ frames
         if not len(self.indices):
             raise InputError(
                 f"{root}: no sample of set `{self.set_name}` is complete; run `candlelight render` first"
+            )
+        missing = count_planned(root, self.set_name) - len(self.indices)
+        if missing > 0:
+            _log.warning(
+                "%s: set `%s` lacks %d of its %d samples; to render them: candlelight render %s --out %s",
+                *(root, self.set_name, missing, missing + len(self.indices), root / PLAN, root),
             )
 
     def __len__(self) -> int:

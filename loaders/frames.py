@@ -28,6 +28,7 @@ from candlelight.loaders.schema import DatasetInfo, Metadata, array_sha256, chec
 from candlelight.loaders.verification.checksums import SUMS, matches_sums, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
+PLAN = "plan.parquet"
 _PARTIAL = re.compile(r".+-\d{6,}-[0-9a-f]{32}")
 
 
@@ -72,6 +73,20 @@ def complete_indices(root: Path, set_name: str) -> Int[ndarray, " n"]:
     # A folder that was moved or renamed by hand lies at the wrong path, and cannot be read.
     found = [int(path.name) for path in numbered if path == frame_path(root, set_name, int(path.name))]
     return np.array(sorted(found), np.int64)
+
+
+def count_planned(root: Path, set_name: str) -> int:
+    """Count the samples of a set in the plan of a folder of frames; 0 if the plan is missing or damaged."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowInvalid
+
+    try:
+        with (root / PLAN).open("rb") as file:  # pyarrow opens no path that is not UTF-8
+            sets = pq.read_table(file, columns=["set"]).column("set")
+    except (OSError, ArrowInvalid):
+        return 0
+    return int(pc.sum(pc.equal(sets, set_name)).as_py() or 0)
 
 
 def write_frame(root: Path, frame: Frame) -> Path:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     str(path.relative_to(ROOT))
     for path in (
-        *map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *map(ROOT.joinpath, ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
         *ROOT.glob("docs/**/*.md"),
     )
 )

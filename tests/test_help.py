@@ -17,9 +17,8 @@ from candlelight.cli import main
 from tests.command_line import run
 
 ROOT = Path(__file__).parent.parent
-# CHANGELOG is history: its older parts may name commands that are gone.
 PAGES = [
-    *map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *map(ROOT.joinpath, ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted(ROOT.glob("docs/**/*.md")),
 ]
 FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.M | re.S)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.loaders import frame_path, read_frame
@@ -37,8 +38,11 @@ def test_every_figure_is_on_the_page_of_benchmarks():
     assert set(figures) <= measured
 
 
-def test_pictures_are_small():
+def test_pictures_are_small_and_of_the_gallery():
+    gallery = yaml.safe_load((ROOT / "docs" / "gallery.yaml").read_text(encoding="utf-8"))
+    assert f"\n    {gallery['readme']['command']}\n" in TEXT
     pictures = re.findall(r"docs/[\w/-]+\.jpg", TEXT)
+    assert {Path(picture).stem for picture in pictures} <= set(gallery)
     assert sum((ROOT / picture).stat().st_size for picture in pictures) < 400_000
 
 

@@ -1,4 +1,4 @@
-"""Write the tables of docs/causal-validity.md: codes, claims, wrong pairs, and all values with intervals."""
+"""Write the tables of docs/causal-validity.md, and those beside this file: factors, wrong pairs, values."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,14 +48,6 @@ def factors_table(sizes: Mapping[str, tuple[int, int]]) -> str:
     return markdown_table(head, rows)
 
 
-def claims_table() -> str:
-    """Tabulate the properties that each score claims to measure."""
-    return markdown_table(
-        ["score", "high only for codes that are"],
-        ([f"`{score}`", " and ".join(claims) or "none of these"] for score, claims in CLAIMS.items()),
-    )
-
-
 def pairs_table(matrix: Mapping[str, Scores]) -> str:
     """Tabulate wrong pairs of codes by score and table of factors."""
     rows = []
@@ -81,16 +73,19 @@ FAILURES: dict[str, tuple[PlantedName, tuple[str, ...]]] = {
 
 
 def failures_table(matrix: Mapping[str, Scores]) -> str:
-    """Tabulate which scores are lower for codes with a failure than for the factors themselves."""
+    """Tabulate which scores are lower for codes with a failure than for the factors themselves.
+
+    The second column has the properties that a score claims to measure.
+    """
     rows = []
-    for score in CLAIMS:
-        cells = []
+    for score, claims in CLAIMS.items():
+        cells = [" and ".join(claims) or "none of these"]
         for kind, titles in FAILURES.values():
             found = next((matrix[title][score] for title in titles if score in matrix.get(title, {})), None)
             sees = None if found is None else is_above(found["identity"], found[kind])
             cells.append({True: "seen", False: "no", None: ""}[sees])
         rows.append([f"`{score}`", *cells])
-    return markdown_table(["score", *FAILURES], rows)
+    return markdown_table(["score", "high only for codes that are", *FAILURES], rows)
 
 
 def value_text(values: Sequence[float]) -> str:
@@ -122,15 +117,8 @@ def value_tables(matrix: Mapping[str, Scores]) -> str:
     return "\n\n".join(parts)
 
 
-def fill_page(text: str, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple[int, int]]) -> str:
-    """Replace the generated parts of the page."""
-    parts = {
-        "codes": codes_table(),
-        "factors": factors_table(sizes),
-        "claims": claims_table(),
-        "pairs": pairs_table(matrix),
-        "failures": failures_table(matrix),
-    }
+def fill_parts(text: str, parts: Mapping[str, str]) -> str:
+    """Replace the generated parts of a page, by name."""
     for name, content in parts.items():
         text = replace_part(text, name, content)
     return text
@@ -149,7 +137,12 @@ def replace_part(text: str, name: str, content: str) -> str:
 
 
 def write_page(path: Path, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple[int, int]]) -> None:
-    """Write the tables into the page, and all values into the file beside this one."""
-    path.write_text(fill_page(path.read_text(encoding="utf-8"), matrix, sizes), encoding="utf-8")
-    head = VALUES.read_text(encoding="utf-8").partition("\n\n### ")[0]
-    VALUES.write_text(f"{head}\n\n{value_tables(matrix)}\n", encoding="utf-8")
+    """Write the tables into the page, and into the file beside this one."""
+    values = {
+        "factors": factors_table(sizes),
+        "pairs": pairs_table(matrix),
+        "values": value_tables(matrix),
+    }
+    files = {path: {"failures": failures_table(matrix), "codes": codes_table()}, VALUES: values}
+    for file, parts in files.items():
+        file.write_text(fill_parts(file.read_text(encoding="utf-8"), parts), encoding="utf-8")

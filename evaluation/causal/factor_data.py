@@ -137,6 +137,8 @@ def _read_parquet(path: Path) -> dict[str, ndarray]:
 def _read_csv(path: Path) -> dict[str, ndarray]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         header, *rows = [row for row in csv.reader(file, skipinitialspace=True, strict=True) if row] or [[]]
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise InputError(f"{path}: expected columns of different names, got `{twice[0]}` twice")
     for number, row in enumerate(rows, 2):
         if len(row) != len(header) or "" in row:
             raise InputError(

@@ -611,8 +611,7 @@ JUDGEMENT_RECORDS = (
         better="lower",
         columns=("whdr",),
         rule=Preset(WHDR, WHDROptions(threshold=0.10)),
-        files="IIW: 1,046 test photographs, every fifth in text order (`--split test`); in some papers all "
-        "5,230",
+        files="IIW: 1,046 test photographs, every fifth in text order; in some papers all 5,230",
         colour_space="linear, mean of the channels",
         scale="none needed",
         mask="points judged opaque",
@@ -648,7 +647,7 @@ JUDGEMENT_RECORDS = (
         better="higher",
         columns=("saw_ap",),
         rule=Preset(SAW_PRECISION, SAWOptions(variant="cgintrinsics2018")),
-        files="SAW: test photographs (`--split test`), labels without a filter, as CGIntrinsics takes them",
+        files="SAW: test photographs, labels without a filter, as CGIntrinsics takes them",
         colour_space="linear, mean of the channels, raised to 1e-4, logarithm",
         scale="none needed",
         mask="labelled pixels",
@@ -707,7 +706,7 @@ JUDGEMENT_RECORDS = (
         window="mean colours of regions; CIEDE2000",
         mean=_MEAN,
         source="Wu et al., 2023 (arXiv 2306.15662); numerical_albedo.py, losses si/mean and per_si/deltae",
-        left_out="Papers print 100 times the intensity. LPIPS and shading are not scored. Two details "
+        left_out="Papers print 100 times the intensity. LPIPS and shading are left out. Two details "
         "differ: intrinsic.md names them.",
         published=(MAW_TABLE,),
     ),
@@ -731,8 +730,7 @@ _INTERIORVERSE = EvaluationProtocol(
     rule=DecompositionRule(
         partial(interiorverse_values, encoded=True, scaled=False), interiorverse_item, layers=_ALONE
     ),
-    files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes (`--split test`); the download is gone "
-    "since 2026",
+    files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
     colour_space="power 1/2.2",
     scale="none",
     mask="none: every pixel counts, also those without a truth; an image of black truth is left out",
@@ -767,7 +765,7 @@ _RECORDS = (
         better="lower",
         columns=("lmse", "lmse_reflectance", "lmse_shading"),
         rule=DecompositionRule(grosse_values),
-        files="MIT Intrinsic Images: 16 objects (`--split grosse`), `diffuse`",
+        files="MIT Intrinsic Images: 16 objects, `diffuse`",
         colour_space="linear, mean of the channels",
         scale="one for each window",
         mask="the object, as a factor of each pixel",
@@ -776,7 +774,7 @@ _RECORDS = (
         mean=f"{_MEAN}; mean of reflectance and shading",
         source="Grosse et al., ICCV 2009; intrinsic.py, comparison.py",
         trial="run on the real files, in the cropped copy of Barron and Malik",
-        left_out="Thresholds of the paper's methods are chosen by leave-one-out: `evaluate methods` does so.",
+        left_out="The paper chooses thresholds by leave-one-out, as `evaluate methods` does.",
     ),
     EvaluationProtocol(
         name="mit-barron",
@@ -785,7 +783,7 @@ _RECORDS = (
         better="lower",
         columns=("lmse", "mse_reflectance", "mse_shading"),
         rule=DecompositionRule(barron_values, average="geometric"),
-        files="MIT Intrinsic Images: 10 objects (`--split barron-test`)",
+        files="MIT Intrinsic Images: 10 objects",
         colour_space="linear, each channel; gray true shading is repeated",
         scale="LMSE: one for each window and channel; MSE: one for all pixels and channels",
         mask="the object",
@@ -793,8 +791,7 @@ _RECORDS = (
         window="blocks of 20x20 from pixel 0 and from pixel 9, in both directions, filled with zeros",
         mean="geometric, over images; LMSE is the mean of reflectance and shading",
         source="Barron and Malik, TPAMI 2015; Fan et al., CVPR 2018 (compute_MIT_error.m)",
-        trial="run on the real files of the 16 objects of `mit-grosse`, not on its own ten, of which pear "
-        "and potato were not at hand",
+        trial="run on the real files of the 16 objects of `mit-grosse`",
     ),
     EvaluationProtocol(
         name="arap-ordinal",
@@ -824,9 +821,8 @@ _RECORDS = (
         better="lower",
         columns=_SINTEL_COLUMNS,
         rule=DecompositionRule(sintel_values, average="folds"),
-        files="MPI-Sintel: scene split of 450 test frames (`--split test`) and its reverse of 440 "
-        "(`--split train`), both in `--split folds`; papers also take 400 frames without defects, image "
-        "splits, and crops",
+        files="MPI-Sintel: scene split of 450 test frames and its reverse of 440; papers also take 400 "
+        "frames without defects, image splits, and crops",
         colour_space="stored 8-bit values, here sRGB clipped to [0, 1], of prediction and truth",
         scale="si-MSE, DSSIM: one for the image; si-LMSE: one for each window; cut at 1, but for DSSIM",
         mask="none on MPI-Sintel as released; that of the data elsewhere",
@@ -844,8 +840,7 @@ _RECORDS = (
         better="lower",
         columns=_SINTEL_COLUMNS,
         rule=DecompositionRule(crefnet_values, average="folds"),
-        files="MPI-Sintel: scene split of 400 test frames without defects (`--split test-nodefect`) and its "
-        "reverse of 390 (`--split train-nodefect`), both in `--split folds-nodefect`",
+        files="MPI-Sintel: scene split of 400 test frames without defects and its reverse of 390",
         colour_space="truth: stored 8-bit values, here sRGB; prediction: sRGB clipped to [0, 1], not rounded",
         scale="as `sintel`, not cut at 1; DSSIM: the scale of a search for the best SSIM",
         mask="that of the files",
@@ -874,8 +869,8 @@ _RECORDS = (
         mean=_MEAN,
         source=_MARIGOLD,
         left_out="LPIPS and the residual; so the shading of other data than Hypersim is cut off at its own "
-        "percentile, not at the larger one of shading and residual. Reflectance and shading have masks of "
-        "their own in the program, which names no version of torchmetrics; 1.2 computes another SSIM.",
+        "percentile alone. Each layer has a mask of its own in the program. torchmetrics 1.2 computes "
+        "another SSIM.",
     ),
     _INTERIORVERSE,
     _interiorverse("interiorverse-scaled", encoded=True, scaled=True),
@@ -888,7 +883,7 @@ _RECORDS = (
         better="higher",
         columns=("psnr_reflectance",),
         rule=DecompositionRule(orb_values, average="groups", layers=_ALONE),
-        files="Stanford-ORB: 42 captures of 14 objects (SCENES_FULL, `--split full`), 512x512",
+        files="Stanford-ORB: 42 captures of 14 objects (SCENES_FULL), 512x512",
         colour_space="linear, though the program calls it psnr_ldr",
         scale="one for each channel, then clipped to [0, 1]",
         mask="the object, eroded by 5x5 pixels; the black rest counts, hence values near 40 dB; an object "

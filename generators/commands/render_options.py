@@ -78,8 +78,9 @@ def plan_to_repair(out: Path, repair: bool) -> str:
         UsageError: there is no --repair.
         InputError: the plan file is damaged or missing.
     """
+    from candlelight.loaders.frames import PLAN
     from candlelight.loaders.verification.checksums import find_changed_files
-    from candlelight.loaders.verification.verify_frames import DESCRIPTION, PLAN
+    from candlelight.loaders.verification.verify_frames import DESCRIPTION
 
     if not repair:
         raise click.UsageError("Missing argument 'RECIPE'; it may be left out only with --repair.")

@@ -16,8 +16,7 @@ from candlelight.generators.planning.provenance import check_assets, shown_asset
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.files.urls import local_folder
-from candlelight.loaders.frames import read_dataset_info
-from candlelight.loaders.verification.verify_frames import PLAN
+from candlelight.loaders.frames import PLAN, read_dataset_info
 
 
 def save_blend(

@@ -34,10 +34,10 @@ from candlelight.generators.scenes.plan_records import Trace
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.files.python_files import local_files
 from candlelight.loaders.files.safe_writing import is_partial
-from candlelight.loaders.frames import DATASET, read_dataset_info, read_metadata
+from candlelight.loaders.frames import DATASET, PLAN, read_dataset_info, read_metadata
 from candlelight.loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
 from candlelight.loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
-from candlelight.loaders.verification.verify_frames import CODE_FOLDER, DESCRIPTION, PLAN
+from candlelight.loaders.verification.verify_frames import CODE_FOLDER, DESCRIPTION
 from candlelight.version import code_version
 
 _FIELDS_NAMED = 3  # fields that a message names of those in which two recipes differ

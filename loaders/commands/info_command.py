@@ -147,7 +147,7 @@ def verdict(path: Path | str, findings: "Findings", packed: bool = False) -> Ite
         frames: 3 samples checked, 0 files damaged, 1 samples missing
         render missing frames: candlelight render frames/plan.parquet --out frames
     """
-    from candlelight.loaders.verification.verify_frames import PLAN
+    from candlelight.loaders.frames import PLAN
 
     yield from (f"damaged: {damage}" for damage in findings.damaged)
     yield from _some("missing", findings.missing)

@@ -21,6 +21,7 @@ from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import (
     DATASET,
     METADATA,
+    PLAN,
     complete_indices,
     frame_path,
     read_dataset_info,
@@ -40,7 +41,6 @@ from candlelight.loaders.looking.contents import (
 from candlelight.loaders.open_frames import no_frames, open_hdf5
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
-from candlelight.loaders.verification.verify_frames import PLAN
 
 _FOLDER_COMPRESSION = "image as PNG, other layers deflated"
 

@@ -207,6 +207,10 @@ def _survey(folder: FrameFolder) -> _Survey:
             )
         table[row] = [factor_number(factor, metadata) for factor in factors]
         for name, column in propensities.items():
+            if name not in metadata.propensity:
+                raise InputError(
+                    f"{folder.path(row)}: has no propensity of `{name}`, a node of its set's graph"
+                )
             column[row] = metadata.propensity[name]
         causal.append(CausalRow.of(metadata))
         captions.append(caption(metadata, folder.set_info))

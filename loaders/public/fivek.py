@@ -19,7 +19,7 @@ def open_fivek(
 
     The files are 16-bit TIFF in ProPhoto RGB; their embedded profile converts them to 8-bit sRGB
     (`candlelight.loaders.files.decode_image`). Any other folder of pictures opens with
-    `candlelight.loaders.open_pictures`.
+    `candlelight.loaders.open_image_frames`.
 
     Args:
         root: the data set's folder; ``tiff16_<expert>`` lies in it, in its ``img`` or in its ``processed``.

@@ -18,6 +18,7 @@ from candlelight.loaders.frames import (
     IMAGE,
     METADATA,
     NPZ,
+    PLAN,
     frame_path,
     read_dataset_info,
     read_metadata,
@@ -26,7 +27,6 @@ from candlelight.loaders.schema import DatasetInfo, Metadata
 from candlelight.loaders.unexplained_light import unexplained_light
 from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 
-PLAN = "plan.parquet"
 DESCRIPTION = (DATASET, PLAN)
 CODE_FOLDER = "code"  # the Python code that made objects and materials
 _SAMPLE_FILES = frozenset({IMAGE, NPZ, METADATA, SUMS})

@@ -7,6 +7,7 @@ the numbers. Commands that need data not at hand are left out; they show no outp
 import re
 import shlex
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -29,12 +30,14 @@ PAGES = (
     "intrinsic",
     "protocols",
     "leaks",
+    "intervals",
     "concepts",
     "tcav",
     "concept-loss",
     "coverage",
     "removal",
     "causal",
+    "counterfactual-images",
     "graphs",
     "effects",
     "perception",
@@ -82,7 +85,8 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 }
 # Commands of data that are not at hand.
 LARGE = re.compile(
-    "render|rooms|causal-table|generativeness|CelebAMask-HQ|parts|creatures|recoloured|invariance|relit|paints-and-lights"
+    "render|rooms|causal-table|train causal candle|generativeness|CelebAMask-HQ|parts|creatures|recoloured"
+    "|invariance|relit|paints-and-lights"
 )
 # Examples that read frames or files of results.
 OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight")
@@ -108,9 +112,9 @@ def write_raid(root: Path) -> None:
     (root / "responses.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_files(folder: Path) -> None:
-    """Write the files of Python that the pages show, and stand-ins for the packages of others."""
-    for text in (text for page in PAGES for text, _ in examples(page)):
+def write_files(folder: Path, pages: Iterable[str]) -> None:
+    """Write the files of Python that pages show, and stand-ins for the packages of others."""
+    for text in (text for page in pages for text, _ in examples(page)):
         if named := FILE.match(text):
             (folder / named[1]).write_text(text, encoding="utf-8")
     for name, text in STAND_INS.items():
@@ -141,12 +145,11 @@ def write_noise(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Write frames, weights, and the files that the pages show."""
+    """Write frames, weights and photographs."""
     folder = tmp_path_factory.mktemp("pages")
     write_noise(folder / "demo" / "frames")
     (folder / "demo" / "study").mkdir()
     save_model(IntrinsicNet(width=2, seed=0), folder / "demo" / "study" / "network.pt")
-    write_files(folder)
     for name in ("raid", "photographs"):
         (folder / name).mkdir()
     write_raid(folder / "raid")
@@ -155,14 +158,18 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def inside(folder, monkeypatch):
-    """Work in the folder, and import from it."""
-    monkeypatch.chdir(folder)
+def inside(request, folder, tmp_path, monkeypatch):
+    """Work in a folder with the data and the files of one page, or of all, and import from it."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    page = request.node.callspec.params.get("page") if hasattr(request.node, "callspec") else None
+    write_files(tmp_path, [page] if page else PAGES)
+    monkeypatch.chdir(tmp_path)
     short = partial(control_codes.supervised_codes, epochs=1)
     monkeypatch.setattr(control_codes, "supervised_codes", short)
-    monkeypatch.syspath_prepend(str(folder))
-    yield folder
-    for path in folder.glob("*.py"):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for path in tmp_path.glob("*.py"):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
 
 
@@ -176,6 +183,7 @@ def run(line: str) -> str:
 SMALLER = {
     "runs=20, size=(60, 80)": "runs=2, size=(8, 8)",
     "--size 256 256": "--size 32 32",
+    "--steps 500": "--steps 2",
     "evaluate protocols demo/frames": "evaluate protocols demo/frames --limit 2",
 }
 
@@ -215,10 +223,7 @@ def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_
     ("words", "rows"),
     [
         ("lmse demo/frames --set tabletop_test --model wrapped.py:Wrapped", ["Wrapped"]),
-        (
-            "coverage demo/frames --set candle --model explain.py:energy --model explain.py:saliency",
-            ["energy", "saliency"],
-        ),
+        ("coverage demo/frames --set candle --model explain.py:saliency", ["saliency"]),
     ],
 )
 def test_models_of_the_pages_are_scored(words, rows, inside):

@@ -1,4 +1,4 @@
-"""The tables in docs/evaluation.md list which evaluation accepts which data and models; each pair is run.
+"""The tables in accepted.md list which evaluation accepts which data and models; each pair is run.
 
 With CANDLELIGHT_WRITE_DOCS=1 in the environment, the test writes the tables into the page.
 """
@@ -20,9 +20,9 @@ from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.views import LAYOUTS, open_data
 from candlelight.loaders import pack_hdf5, pack_hub
 from candlelight.loaders.public import grid_images
-from tests.evaluation.noise_frames import TESTS, load_builders, write_frames
+from tests.evaluation.noise_frames import load_builders, write_frames
 
-DOCS = TESTS.parent / "docs" / "evaluation.md"
+DOCS = Path(__file__).with_name("accepted.md")
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
 COMMANDS = ("lmse", "layer", "csm", "coverage", "codes")

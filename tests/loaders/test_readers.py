@@ -18,7 +18,7 @@ from candlelight.loaders.packs.split_plan import SplitPlan
 from candlelight.loaders.samples import Frame, Frames, collate, to_sample
 from candlelight.loaders.schema import LAYERS, FactorInfo, PartRecord, layer
 from candlelight.loaders.tensors_in_memory import load_tensors
-from tests.loaders.edits import changed, write_set
+from tests.loaders.edits import changed, write_plan, write_set
 from tests.refusals import refused
 
 # `HubFrames` uses `datasets`, so that every test needs the setup of this fixture.
@@ -261,3 +261,12 @@ def test_all_float16_values_and_special_floats_are_stored_exactly(make_frame, in
     root = write_set(tmp_path / "frames", info, [frame], layers=tuple(layers), width=side, height=side)
     for reader in in_all_formats(root, tmp_path):
         assert bits(reader.frame(0).layers) == bits(layers)
+
+
+def test_missing_samples_of_the_plan_are_told(frames_copy, caplog):
+    write_plan(frames_copy, [("grid", index) for index in range(6)] + [("free", index) for index in range(6)])
+    FrameFolder(frames_copy, "grid")
+    assert not caplog.messages
+    FrameFolder(frames_copy, "free")
+    (message,) = caplog.messages
+    assert "`free` lacks 1 of its 6 samples" in message

@@ -7,16 +7,15 @@ import os
 import re
 from pathlib import Path
 
-from candlelight.evaluation.intrinsic.protocol_records import NEVER_COMPARE, PROTOCOLS
+from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocols.md"
 MAKER = "made by tests/evaluation/protocols/test_protocols_page.py"
 NEVER_RUN = "never run on the real files"
 CHOICES = ("colour_space", "scale", "mask", "resize", "window", "mean")
-
-
-def never() -> str:
-    return "\n".join(f"- {text}" for text in NEVER_COMPARE)
+# Described by a sentence below the table.
+VARIED = ("interiorverse-scaled", "interiorverse-linear", "interiorverse-linear-scaled")
+SHOWN = [record for name, record in PROTOCOLS.items() if name not in VARIED]
 
 
 def table() -> str:
@@ -27,7 +26,7 @@ def table() -> str:
             f"{', '.join(f'`{name}`' for name in record.columns)} {'↓' if record.better == 'lower' else '↑'}",
             *(getattr(record, name) for name in CHOICES),
         )
-        for record in PROTOCOLS.values()
+        for record in SHOWN
     ]
     return rows_of(head, rows)
 
@@ -40,7 +39,7 @@ def sources() -> str:
             record.files if record.trial == NEVER_RUN else f"{record.files}; {record.trial}",
             record.left_out,
         )
-        for record in PROTOCOLS.values()
+        for record in SHOWN
     ]
     return rows_of(("protocol, version", "source", "files", "left out, or different"), rows)
 
@@ -58,27 +57,9 @@ def rows_of(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def published() -> str:
-    """List the tables whose numbers stand beside own scores."""
-    lines = []
-    for record in PROTOCOLS.values():
-        for one in record.published:
-            if one.sure is None:
-                continue
-            layout, split, rows = one.sure.data
-            methods = ", ".join(one.sure.methods) or "all"
-            remark = f" {one.remark}" if one.remark else ""
-            values = "; ".join(" ".join(row) for row in one.rows)
-            lines.append(
-                f"- **`{record.name}`** on the {rows} of `{layout}:` {split} ({methods}): "
-                f"{one.reading}.{remark} {', '.join(one.columns[1:])}: {values}."
-            )
-    return "\n".join(lines)
-
-
 def test_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for make in (never, table, sources, published):
+    for make in (table, sources):
         start, end = f"<!-- {MAKER}: {make.__name__} -->", f"<!-- end: {make.__name__} -->"
         before, rest = page.split(start)
         between, after = rest.split(end)
@@ -88,6 +69,16 @@ def test_page_is_up_to_date() -> None:
             assert between.strip() == make()
     if os.environ.get("CANDLELIGHT_WRITE_DOCS"):
         PAGE.write_text(page, encoding="utf-8")
+
+
+def test_variants_below_the_table_differ_in_space_and_scale_alone() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for name in VARIED:
+        record, base = PROTOCOLS[name], PROTOCOLS["interiorverse-marigold"]
+        assert f"`{name}`" in text
+        assert record.version == base.version
+        for same in ("columns", "mask", "resize", "window", "mean"):
+            assert getattr(record, same) == getattr(base, same)
 
 
 def test_every_protocol_says_whether_it_was_run_on_the_real_files() -> None:

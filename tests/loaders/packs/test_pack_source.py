@@ -10,9 +10,10 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 from candlelight.loaders import frame_folder
+from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 from candlelight.loaders.downscale import downscale
 from candlelight.loaders.frame_folder import FrameFolder
-from candlelight.loaders.frames import frame_path, write_dataset_info, write_frame
+from candlelight.loaders.frames import frame_path, read_dataset_info, write_dataset_info, write_frame
 from candlelight.loaders.hdf5 import write_hdf5
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
@@ -47,6 +48,15 @@ def test_a_frame_of_another_blender_is_refused(frames_copy, make_frame):
     with refused(r"was traced by Blender 9\.9\.9; the data set has Blender 5\.0\.1"):
         open_sources(frames_copy)
     assert len(open_sources(frames_copy, ["grid"])) == 1
+
+
+def test_a_frame_without_a_propensity_of_its_graph_is_refused(frames_copy):
+    info = read_dataset_info(frames_copy)
+    graph = CausalGraph(nodes=(CausalNode(name="color", kind="factor", type="categorical", mechanism="red"),))
+    free = info.sets["free"].model_copy(update={"graph": graph})
+    write_dataset_info(frames_copy, info.model_copy(update={"sets": {**info.sets, "free": free}}))
+    with refused(r"free/0000/000000: has no propensity of `color`"):
+        open_sources(frames_copy)
 
 
 @both

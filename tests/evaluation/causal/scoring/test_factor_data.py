@@ -104,6 +104,9 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
     (tmp_path / "gap.csv").write_text("x,y\n1,2\n3,\n")
     with refused(r"row 3: expected 2 values, got '3,'"):
         read_factors(tmp_path / "gap.csv")
+    (tmp_path / "twice.csv").write_text("x,y,x\n1,2,3\n")
+    with refused("expected columns of different names, got `x` twice"):
+        read_factors(tmp_path / "twice.csv")
     (tmp_path / "no.npz").write_bytes(b"PK")
     with refused(r"no\.npz: cannot be read as a table of factors"):
         read_factors(tmp_path / "no.npz")
