@@ -34,7 +34,7 @@ from candlelight.evaluation.report.blocks import (
     settings_table,
     with_interval,
 )
-from candlelight.evaluation.report.drawing import INK, drawing, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
 from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.tiles import (
     encoded_pixels,
@@ -50,6 +50,7 @@ from candlelight.evaluation.views import Factors
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.looking.sheet_tiles import BACKGROUND
 from candlelight.loaders.schema import FactorInfo, FactorValue
 
 _IMAGES = 6
@@ -128,21 +129,21 @@ def _codes_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
     ]
     plots = [_plot(result) for result in single if result.details["codes"]]
     plots += [_plot_blocks(result) for result in single if "blocks" in result.details["matrices"]]
-    shown = *score_blocks(results, blind), *plots, *pictures, *map(_matrix, single)
+    shown = *_score_blocks(results, blind), *plots, *pictures, *map(_matrix, single)
     return Section("codes", "Codes and factors", (*shown, settings_table(results)))
 
 
 def _generativeness_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report counterfactual generativeness; the title tells how many factors it stands on."""
     tables = [_decoder(result) for result in results if result.details.get("decoder")]
-    blocks = (*score_blocks(results), *tables, *pictures, settings_table(results))
+    blocks = (*_score_blocks(results), *tables, *pictures, settings_table(results))
     return Section("generativeness", _stands_on(results), blocks)
 
 
 def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report decoded against rendered counterfactuals."""
     tables = [_rendered(result) for result in results if result.details.get("rendered")]
-    blocks = (*score_blocks(results), *tables, *pictures, settings_table(results))
+    blocks = (*_score_blocks(results), *tables, *pictures, settings_table(results))
     return Section("counterfactuals", "Decoded and rendered counterfactuals", blocks)
 
 
@@ -155,20 +156,22 @@ def _effects_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         axes = figure.subplots()
         for place, result in enumerate(results):
             value, low, high = np.array(result.details["estimates"], dtype=float).T
-            heights = np.linspace(-0.3, 0.3, len(value)) - place
-            axes.errorbar(value, heights, xerr=(value - low, high - value), fmt=".", linewidth=0.8)
-        axes.set_yticks(-np.arange(len(results)), list(map(model_name, results)))
+            heights, colour = np.linspace(-0.3, 0.3, len(value)) + place, COLOURS[place % len(COLOURS)]
+            reach = value - low, high - value
+            axes.errorbar(value, heights, xerr=reach, fmt=".", linewidth=0.8, color=colour)
+        label_rows(axes, list(map(model_name, results)))
         axes.axvline(results[0].details["truth"], color=INK, linewidth=0.8)
         axes.set_xlabel(said)
         svg = to_svg(figure, "effects")
-    told = "Estimates of each replicate with their intervals; the line is the true effect."
+    told = "Each dot is the estimate of one replicate, with its 95 % interval. The line is the true effect: "
+    told += "dots of an estimator without bias lie on both sides of it."
     plot = PlotBlock(svg, told, told)
     shown = scores_table("Scores over replicates, with 95 % intervals", results)
     notes = (note(f"{line}.") for line in notes_of(results))
     return Section("effects", "Effects", (shown, *notes, plot, settings_table(results)))
 
 
-def score_blocks(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
+def _score_blocks(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
     """Tabulate the scores, with the notes below."""
     several = any("seeds" in result.details for result in results)
     caption = "Scores of each model, with 95 % intervals over groups of images"
@@ -194,7 +197,8 @@ def _generativeness_lines(results: Sequence[Result]) -> list[str]:
 def _plot(result: StatisticResult) -> PlotBlock:
     codes, shown = len(result.details["codes"]), _matrices(result)
     meanings = "; ".join(f"{title}: {meaning}" for title, meaning in map(_MATRICES.__getitem__, shown))
-    caption = f"{model_name(result)}: codes (columns) and factors (rows). {meanings}."
+    caption = f"{model_name(result)}: codes (columns) and factors (rows). {meanings}. "
+    caption += "Ideal: each code is bright at one factor alone."
     caption += " An asterisk marks the largest value of each code." * (codes <= _LEGIBLE)
     alt = f"Heat maps of {codes} codes by {len(result.about.settings['factors'])} factors."
     return PlotBlock(_draw(result, shown, list(map(str, result.details["codes"])), "code"), alt, caption)
@@ -288,6 +292,7 @@ def _draw(result: StatisticResult, shown: dict[str, ndarray], columns: Sequence[
             low = min(0.0, float(np.nanmin(matrix)))
             image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
             axes.set_yticks(range(len(factors)), factors)
+            axes.grid(visible=False)
             axes.set(xticks=[], title=_MATRICES.get(name, (name,))[0])
             if matrix.shape[1] <= _LEGIBLE:
                 _label(axes, matrix, low)
@@ -312,7 +317,6 @@ def _label(axes: Axes, matrix: ndarray, low: float) -> None:
 
 
 _FACTORS = 6
-_GAP = 2  # white pixels between images
 
 
 def _rendered_pictures(run: Run[Any], results: Mapping[str, Result]) -> list[Block]:
@@ -365,10 +369,10 @@ def _row(
     shown = [image, *decoder(torch.stack([own, moved])).clamp(0, 1).cpu(), rendered]
     tiles = [encoded_pixels(one) for one in shown]
     height = max(tile.shape[0] for tile in tiles)
-    padded = [
-        np.pad(tile, ((0, height - len(tile)), (0, _GAP), (0, 0)), constant_values=255) for tile in tiles
-    ]
-    return np.concatenate(padded, axis=1)[:, :-_GAP]
+    padded = (
+        np.pad(tile, ((0, height - len(tile)), (0, 0), (0, 0)), constant_values=BACKGROUND) for tile in tiles
+    )
+    return reduce(join_horizontally, padded)
 
 
 def _change(data: Factors, counterfactuals: Factors, pair: tuple[int, int], factor: str) -> str:
@@ -432,7 +436,7 @@ def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, dev
         )
         rows = [_walk(decoder, own[0], int(code), low, high) for code in chosen]
         top = [encoded_pixels(image), encoded_pixels(reconstruction[0].cpu())]
-        top += [np.full_like(top[0], 255)] * (_STEPS - len(top))
+        top += [np.full_like(top[0], BACKGROUND)] * (_STEPS - len(top))
         pixels = np.concatenate([np.concatenate(one, axis=1) for one in (top, *rows)])
         listed = ", ".join(str(int(code)) for code in chosen)
         alt = f"Decoded images of {data.ids[row]}; each row changes one of the codes {listed}."
@@ -513,8 +517,16 @@ EFFECTS_PAGE = Page(
     section=_effects_section,
     reading=(
         TextBlock(
-            "Bias is the mean estimate of the replicates, parts of the observed rows, less the true effect; "
-            "coverage is the share of the 95 % intervals that hold it, and should be 0.95."
+            "Estimates of the effect of an intervention, from observed rows, against the true effect, "
+            "which is known from rows of the interventions. Bias is the mean estimate of the replicates, "
+            "parts of the observed rows, less the true effect; coverage is the share of the 95 % intervals "
+            "that hold it."
+        ),
+        TextBlock(
+            "↓ A lower rmse, a bias near 0 and a coverage near 0.95 are better. `naive` adjusts for "
+            "nothing, `zero effect` always answers 0, and `oracle` reads the interventions: an estimator "
+            "should do as well as `oracle`, and better than the others.",
+            term="How to read",
         ),
         TextBlock("the reason of a bias; the notes name open backdoor paths.", term="Blind to"),
     ),
@@ -527,8 +539,18 @@ AXIOMS_PAGE = Page(
         TextBlock(
             "Effectiveness is the share of counterfactual images in which a classifier sees the new class; "
             "composition is the mean difference of pixels after interventions that change nothing, and "
-            "reversibility after interventions there and back (Monteiro et al. 2023). The rendered "
-            "counterfactual has the accuracy of the classifier; a model that does nothing has no errors."
+            "reversibility after interventions there and back (Monteiro et al. 2023)."
+        ),
+        TextBlock(
+            "↑ Higher effectiveness, and ↓ lower differences, are better together: the input given back "
+            "has no errors, and changes nothing. The effectiveness of the rendered counterfactual is the "
+            "accuracy of the classifier.",
+            term="How to read",
+        ),
+        TextBlock(
+            "the identity of what is shown: a model that looks up any image of the new factors can be "
+            "perfect.",
+            term="Blind to",
         ),
     ),
     pictures=_strips,

@@ -5,10 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from candlelight.evaluation.catalogue.record import Page
-from candlelight.evaluation.causal.causal_report import score_blocks
-from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, settings_table
+from candlelight.evaluation.report.blocks import (
+    Block,
+    PlotBlock,
+    Section,
+    TextBlock,
+    note,
+    scores_table,
+    settings_table,
+)
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
-from candlelight.evaluation.run.result import Result, StatisticResult, model_name, score_grid
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name, notes_of, score_grid
 
 # Colour and line of an edge by its error; "turned" has other arrowheads.
 _KINDS = {"right": (COLOURS[2], "-"), "turned": (COLOURS[1], "-"), "extra": (COLOURS[5], "-")}
@@ -20,7 +27,9 @@ def _section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> S
     truth, about = results[0].details["truth"], results[0].about.settings
     drawn = {"True graph": truth} | {model_name(one): one.details["estimate"] for one in results}
     plots = [_plot(name, about["factors"], truth, one) for name, one in drawn.items() if np.any(one)]
-    blocks = (*score_blocks(results), *plots, *pictures, settings_table(results))
+    table = scores_table("Scores of each graph; of random graphs the mean and the range of 95 %", results)
+    notes = (note(f"{line}.") for line in notes_of(results))
+    blocks = (table, *notes, *plots, *pictures, settings_table(results))
     return Section("graph", f"Causal graphs, compared as {about['compared']}", blocks)
 
 
@@ -64,13 +73,21 @@ def _side(place: float, below: str, above: str) -> str:
 
 
 _READING = (
-    "SHD counts the pairs of factors whose edges differ; lower is better, of all others higher. Compare with "
-    "the empty graph, whose SHD is low where edges are few, and with random graphs; their interval is the "
-    "range of 95 % of them."
+    TextBlock(
+        "Estimated causal graphs of the factors against the true one. SHD counts the pairs of factors "
+        "whose edges differ; skeleton is the pairs with an edge, whatever its direction, arrows those with "
+        "its direction; orientation is the share of right directions among the edges of both graphs."
+    ),
+    TextBlock(
+        "↓ Lower SHD is better, ↑ higher is better of all others. Compare with the empty graph, whose SHD "
+        "is low where edges are few, and with random graphs. Turned edges have the other direction.",
+        term="How to read",
+    ),
+    TextBlock("the strength of effects: a weak edge counts as much as a strong one.", term="Blind to"),
 )
 GRAPH_PAGE = Page(
     section=_section,
-    reading=(TextBlock(_READING),),
+    reading=_READING,
     needs=("factors", "compared", "truth", "estimate"),
     lines=_lines,
 )

@@ -82,7 +82,6 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             ticks = [runs for runs in numbers if runs in _LABELLED or runs == numbers[-1]]
             axes.set_xticks(ticks, list(map(str, ticks)))
             axes.minorticks_off()
-            axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.6)
             solid = int(WANTED[concept] == BRANCHES[0])
             ideal = f"ideal: solid {solid}, dashed {1 - solid}"
             axes.set(title=f"{concept} sets\n{ideal}", xlabel="runs", ylim=(-0.03, 1.03))
@@ -241,10 +240,10 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     plot = PlotBlock(
         _draw_scores(results),
         f"Aligned sensitivities of each model by branch and concept. Means over all sets, {heads}: {means}.",
-        "Aligned sensitivity of each model's branches to the concepts. Each dot is a concept set; a filled "
-        'dot is significant for the branch. In the rows "against control" the vectors '
-        "separate a set from its control. Vertical lines are means over all sets; the broad line is the "
-        "ideal.",
+        "Aligned sensitivity of each model's branches to the concepts: the nearer to the broad line, the "
+        "ideal, the better. Each dot is a concept set; a filled dot is significant for the branch. Vertical "
+        'lines are means over all sets. In the rows "against control" the vectors separate a set from its '
+        "control.",
     )
     lines = [*(f"{line}." for line in notes_of(results)), *(line for one in results for line in _notes(one))]
     by_runs = runs_plot(results)

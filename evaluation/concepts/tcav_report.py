@@ -59,11 +59,12 @@ def tcav_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Se
     plot = PlotBlock(
         _draw(results),
         f"TCAV scores by layer. {means}.",
-        f"Share of test images at which a concept {counted} {settings['target']}, by layer. Dots are means "
-        "over runs; thick bars are 95 % intervals over groups of test images, thin bars one standard "
-        "deviation over runs. The grey band is the mean of random vectors and one standard deviation. A "
-        f"dot is filled if the concept differs at p < {settings['p']:g}: from its control, corrected for all "
-        "concepts with controls, or without a control from random vectors.",
+        f"Share of test images at which a concept {counted} {settings['target']}, by layer. A concept "
+        "matters where it lies outside the gray band: the mean of random vectors and one standard "
+        "deviation. Dots are means over runs; thick bars are 95 % intervals over groups of test images, "
+        "thin bars one standard deviation over runs. A dot is filled if the concept differs at p < "
+        f"{settings['p']:g}: from its control, corrected for all concepts with controls, or without a "
+        "control from random vectors.",
     )
     before: tuple[Block, ...] = (_scores(results), *map(note, _notes(results)), plot)
     return Section("tcav", "TCAV", (*before, *pictures, settings_table(results)))

@@ -108,7 +108,6 @@ def _draw_bars(axes: Any, result: StatisticResult, column: str, order: list[int]
     # A long interval of one region must not squeeze the bars of the others.
     axes.set_xlim(0, 1.35 * float(np.nanmax([*means[:, 0], 0])) or 1)
     axes.tick_params(labelsize=_SMALL)
-    axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
 
 
 def _numbers(result: StatisticResult, column: str) -> Float64[ndarray, "regions 3"]:

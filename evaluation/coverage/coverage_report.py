@@ -151,7 +151,8 @@ def pooling_plot(comparison: MethodComparison) -> PlotBlock:
         for pooling, values in iou_by_pooling(result).items()
     ]
     over = (
-        "over all images and the parts that they show, by the share of marked points (Figure 5 of the paper)."
+        "over all images and the parts that they show, by the share of marked points (Figure 5 of the "
+        "paper): higher is better."
     )
     return _share_plot(
         comparison, "pooling", "average IoU", lines, over, list(dict.fromkeys(p for _, p, _ in lines))
@@ -163,8 +164,8 @@ def curve_plot(comparison: MethodComparison) -> list[PlotBlock]:
     curves = [result.details.get("curve") for result in comparison.results.values()]
     lines = [(place, "set", values) for place, values in enumerate(curves) if values]
     over = (
-        "over all parts, by the share of points that every method marks (Figure 7 of the paper). At each "
-        "share, methods are weighed against each other anew."
+        "over all parts, by the share of points that every method marks (Figure 7 of the paper): higher "
+        "is better. At each share, methods are weighed against each other anew."
     )
     return [_share_plot(comparison, "curve", "WAIoU", lines, over)] if lines else []
 
@@ -188,7 +189,6 @@ def _share_plot(
             axes.plot(shares[order], heights[order], linewidth=1.5, **_style(pooling, colours[place]))
         axes.set(xlabel="points marked in %", ylabel=score)
         axes.set_ylim(0, None)
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         handles = [
             axes.plot([], [], color=colour, linewidth=3, label=short_name(method))[0]
             for method, colour in zip(methods, colours, strict=True)
@@ -224,7 +224,7 @@ def part_plot(comparison: MethodComparison) -> PlotBlock:
         svg,
         f"Bars of WAIoU by part{_of(comparison)}.",
         f"WAIoU{_of(comparison)} by part and method, at the best share of points of each method (Figure 8 of "
-        "the paper).",
+        "the paper): longer is better.",
     )
 
 

@@ -31,6 +31,7 @@ from candlelight.evaluation.report.blocks import (
     png_picture,
     scores_table,
     settings_table,
+    split_method_names,
 )
 from candlelight.evaluation.report.drawing import (
     COLOURS,
@@ -61,6 +62,7 @@ from candlelight.evaluation.views.image_tensors import encode
 
 _IMAGES = 4  # in pictures
 _PANELS = 3  # beside each other
+_TITLE = 20  # characters in the width of a panel
 _NEEDING_CLASSES = "controlled", "target_sensitivity"
 _TABLES = {
     "FunnyBirds: three groups, and their mean": (
@@ -91,11 +93,11 @@ def _only(results: Sequence[MeanResult], names: Collection[str]) -> list[MeanRes
 
 def removal_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of methods in four tables, what the classifiers depend on, and curves."""
-    blocks: list[Block] = [note(text) for text in (*notes_of(results), *_notes(results))]
-    blocks += [
+    blocks: list[Block] = [
         scores_table(f"{caption}, with 95 % intervals", _only(results, names))
         for caption, names in _TABLES.items()
     ]
+    blocks += [note(text) for text in (*notes_of(results), *_notes(results))]
     for group in _by_classifier(results):
         blocks += [*_network_tables(group), effects_plot(group), part_curves_plot(group)]
     return Section("removal", "Removed parts", (*blocks, *pictures, settings_table(results)))
@@ -204,9 +206,9 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
             axes.get_legend().remove()
             axes.set_xlim(min(0.0, float(np.nanmin(pair, initial=0))), 1.05)
             axes.axvline(0, color=INK, linewidth=0.6)
-            axes.set_title(_title(results, name), fontsize=7)
+            axes.set_title(_title(results, name), fontsize=9)
             label_rows(axes, slots)
-            axes.tick_params(labelsize=8)
+            axes.tick_params(labelsize=9)
         for axes in grid[len(claimed) :]:
             axes.set_axis_off()
         svg = to_svg(figure, "removal effects")
@@ -214,13 +216,14 @@ def effects_plot(results: Sequence[MeanResult]) -> PlotBlock:
         svg,
         f"Bars of true and claimed effects by part, for {len(names) - 1} methods.",
         "Parts: true effect on the logit (gray) and importance that each method claims (colour), as shares "
-        "of the largest one of an image, means over images.",
+        "of the largest one of an image, means over images. A method is right where both bars are equally "
+        "long.",
     )
 
 
 def _title(results: Sequence[MeanResult], name: str) -> str:
     """Name a method in the plots of one classifier, without the classifier."""
-    return short_name(name.removeprefix(f"{results[0].details['network']['of']} "))
+    return short_name(name.removeprefix(f"{results[0].details['network']['of']} "), _TITLE)
 
 
 def part_curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
@@ -234,10 +237,9 @@ def part_curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
                     curve = np.array(result.details["curves"][game][kind], float)
                     label = game if kind == "deletion" else None
                     axes.plot(range(len(curve)), curve, style, color=colour, label=label, linewidth=1.4)
-            axes.set_title(_title(results, model_name(result)), fontsize=7)
+            axes.set_title(_title(results, model_name(result)), fontsize=9)
             axes.set_ylim(0, 1.02)
-            axes.tick_params(labelsize=8)
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+            axes.tick_params(labelsize=9)
         for axes in grid[len(results) :]:
             axes.set_axis_off()
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(GAMES))
@@ -245,10 +247,18 @@ def part_curves_plot(results: Sequence[MeanResult]) -> PlotBlock:
     return PlotBlock(
         svg,
         f"Curves of the probability along the order of parts, for {len(results)} methods.",
-        "Probability of the explained class while parts are taken away (lines) or put in (dotted), the most "
-        "important first: rendered without them, or with their pixels gray or blurred. The gap between the "
-        "lines is the artefact of erased pixels, which only rendering shows.",
+        "Probability of the explained class while parts are taken away (lines) or put in (dotted), the "
+        "most important first: rendered without them, or with their pixels gray or blurred. A good order "
+        "lets lines fall, and dotted lines rise, early. The gap between the lines is the artefact of "
+        "erased pixels, which only rendering shows.",
     )
+
+
+_SHOWN = (
+    "Each image, the image without the part of largest effect, with the drop of its logit, and the map of "
+    "each method; double lines enclose that part. A map that follows the prediction is bright inside the "
+    "lines."
+)
 
 
 def removal_pictures(run: Run[Any], results: Mapping[str, Result]) -> list[Block]:
@@ -258,7 +268,7 @@ def removal_pictures(run: Run[Any], results: Mapping[str, Result]) -> list[Block
         run: a scored run of `REMOVAL`; the methods run on the shown images again.
         results: the results by method.
     """
-    blocks: list[Block] = []
+    blocks: list[Block] = [TextBlock(_SHOWN, quiet=True)]
     for own, known, _ in run.kept["removal"]:
         blocks += [_image_block(own, known[row]) for row in evenly_spaced_rows(len(known), _IMAGES)]
     return blocks
@@ -272,20 +282,20 @@ def _image_block(run: Run[Any], row: KnownImage) -> PicturesBlock:
     shown = [scale_for_page(encoded_pixels(encode(one).cpu())) for one in images.sets[[0, without]]]
     mask = scale_mask_for_page(images.masks[part].cpu())
     pictures = [
-        png_picture(shown[0], f"Image {row.id}.", row.id),
+        png_picture(shown[0], f"Image {row.id}.", "image"),
         png_picture(
             shown[1],
             f"{row.id} without {row.parts[part]}.",
             f"without {row.parts[part]}: -{number(float(drops[part]))}",
         ),
     ]
-    for name, named in run.models.items():
+    for name, named in zip(split_method_names(list(run.models))[1], run.models.values(), strict=True):
         heatmap = explain_targets(named, row, images)[0]
         if bool(heatmap.isfinite().all()):
             drawn = heat_pixels(heatmap, shown[0])
             outline(drawn, mask)
             pictures.append(png_picture(drawn, f"Map of {name} on {row.id}.", name))
-    return PicturesBlock(tuple(pictures), "")
+    return PicturesBlock(tuple(pictures), row.id)
 
 
 def removal_lines(results: Sequence[MeanResult]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from candlelight.evaluation.intrinsic.benchmark_methods import ABSOLUTE, is_absolute
 from candlelight.evaluation.report.blocks import UNDEFINED, Block, PlotBlock, TableBlock, number, unbroken
-from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, drawing, to_svg
 from candlelight.evaluation.report.plain_section import score_bars
 from candlelight.evaluation.run.compare import Comparison, compare
 from candlelight.evaluation.run.result import MeanResult, align_columns, model_name
@@ -100,13 +100,13 @@ def _windows(results: Sequence[MeanResult]) -> PlotBlock:
         axes.set_xlabel("side of the windows in pixels")
         axes.set_ylabel("mean LMSE")
         axes.set_ylim(0, None)
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
         svg = to_svg(figure, "windows")
     return PlotBlock(
         svg,
         "Lines of mean LMSE against the side of the windows, one for each method.",
-        "Mean LMSE for other windows than the 20 pixels of all tables; candidates are chosen for 20 pixels.",
+        "Mean LMSE for other windows than the 20 pixels of all tables: lower is better. Parameters are "
+        "chosen for 20 pixels.",
     )
 
 

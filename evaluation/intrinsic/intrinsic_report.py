@@ -20,7 +20,7 @@ from candlelight.evaluation.report.blocks import (
     Section,
     TextBlock,
 )
-from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, drawing, to_svg
 from candlelight.evaluation.report.error_maps import ComparedRow, prediction_blocks
 from candlelight.evaluation.report.plain_section import plain_section, score_bars
 from candlelight.evaluation.report.tiles import (
@@ -172,13 +172,13 @@ def _curves(results: Sequence[Result]) -> PlotBlock:
         axes.set_ylabel("precision")
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1.02)
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         axes.legend(loc="lower left")
         svg = to_svg(figure, "saw")
     return PlotBlock(
         svg,
         "Curves of precision against recall, one for each model.",
-        "Precision and recall of smooth pixels.",
+        "Precision and recall of smooth pixels: the higher the curve, the better. saw_ap is the area "
+        "below it.",
     )
 
 

@@ -88,4 +88,18 @@ def _section(results: Sequence[Result], pictures: Sequence[Block]) -> Section:
     return plain_section(metric, _TITLES[metric], results, pictures)
 
 
-LAYER_PAGE = Page(section=_section, pictures=layer_pictures)
+_READING = (
+    TextBlock(
+        "The errors of one layer of an image against the truth, over the scored pixels. Of normals: angles "
+        "in degrees, and shares of pixels below an angle. Of depth p with the truth t: AbsRel, the mean of "
+        "|p - t| / t; the share of pixels where p / t and t / p are below 1.25; and SI-log, the standard "
+        "deviation of log p - log t."
+    ),
+    TextBlock(
+        "↓ Lower, or ↑ higher, is better. A model should be better than `constant`, the same value "
+        "everywhere.",
+        term="How to read",
+    ),
+    TextBlock("pixels outside the mask, and what the alignment in the settings takes away.", term="Blind to"),
+)
+LAYER_PAGE = Page(section=_section, reading=_READING, pictures=layer_pictures)

@@ -19,7 +19,7 @@ from candlelight.evaluation.report.blocks import (
     settings_table,
     unbroken,
 )
-from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, drawing, label_rows, to_svg
 from candlelight.evaluation.report.row_tables import row_tables
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result import (
@@ -142,6 +142,12 @@ def protocol_lines(results: Sequence[Result]) -> list[str]:
     return lines + changes
 
 
+_PROTOCOLS = TextBlock(
+    "A protocol is the evaluation of a publication: it fixes colour space, scale, mask, window and files. "
+    "The table has the main score of each protocol, and the ranks of the models by it."
+)
+
+
 def protocols_section(results: Sequence[Result], pictures: Sequence[Block] = ()) -> Section:
     """Report results of protocols on one data set.
 
@@ -161,7 +167,7 @@ def protocols_section(results: Sequence[Result], pictures: Sequence[Block] = ())
         TextBlock(text, term="Never compare" if place == 0 else "")
         for place, text in enumerate(NEVER_COMPARE)
     ]
-    blocks = (table, *moved, *never, _choices(by_protocol), *_all_scores(by_protocol))
+    blocks = (_PROTOCOLS, *never, table, *moved, _choices(by_protocol), *_all_scores(by_protocol))
     return Section("protocols", "Evaluation protocols", blocks)
 
 
@@ -182,7 +188,6 @@ def _protocol_ranks(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
         axes.set_xticks(range(1, len(models) + 1))
         axes.set_xlim(0.7, len(models) + 0.3)
         axes.set_xlabel("rank; 1 is best")
-        axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
         axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
         svg = to_svg(figure, "protocols")
     lists = "; ".join(
@@ -192,7 +197,8 @@ def _protocol_ranks(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
     return PlotBlock(
         svg,
         f"Lines of the rank of each model along the protocols: {lists}.",
-        "Rank of each model by the main score of each protocol, on the same data.",
+        "Rank of each model by the main score of each protocol, on the same data. Where lines cross, two "
+        "protocols order the models differently.",
     )
 
 
@@ -217,7 +223,7 @@ def _all_scores(results: Mapping[str, Mapping[str, Result]]) -> list[Block]:
     blocks: list[Block] = []
     for name, some in results.items():
         same = list(some.values())
-        scores = scores_table(f"All scores of {name}, with 95 % intervals", same, models_as_rows=True)
+        scores = scores_table(f"All scores of {name}, with 95 % intervals", same, whole=True)
         blocks.append(replace(scores, folded=len(results) > 1 and not published_scores(same)))
         blocks += row_tables(same) if len(results) == 1 else []
     last = [result for some in results.values() for result in some.values()][:1]

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from candlelight.evaluation.report.blocks import (
     with_interval,
 )
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, legend_columns, short_name, to_svg
+from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import StatisticResult, align_columns, model_name, notes_of
 from candlelight.loaders.illuminants import EQUAL_ENERGY
@@ -193,7 +195,6 @@ def _panels(
             axes.set_ylim(0, top)
             axes.minorticks_off()
             axes.set_xticks(_TICKS[transform], [f"{identity + tick:g}" for tick in _TICKS[transform]])
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         handles = [
             panels[0].plot([], [], color=_colour(place), label=short_name(name))[0]
             for place, name in enumerate(names)
@@ -244,7 +245,8 @@ def _moves_plot(results: _Results) -> PlotBlock:
         _panels(results, "moves", "d / largest d", None, draw),
         "Lines of the distance by the magnitude of each transform, of both kinds of moves.",
         "Mean distance of each metric by magnitude, in shares of its largest one for physical moves; solid: "
-        "frames in which camera or light moved; dashed: the same moves of the reference on the image plane.",
+        "frames in which camera or light moved; dashed: the same moves of the reference on the image plane. "
+        "Where the lines are equal, the cheap move stands for the true one.",
     )
 
 
@@ -268,7 +270,6 @@ def _ellipse_plot(results: _Results) -> PlotBlock | None:
             axes.plot(*EQUAL_ENERGY, "+", color=INK)
             axes.set(xlabel="x", title=moves if len(shown) > 1 else "", aspect="equal")
             axes.locator_params(nbins=5)
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         panels[0].set_ylabel("y")
         columns = legend_columns(list(handles))
         figure.legend(handles.values(), list(handles), loc="outside upper center", ncols=columns)
@@ -277,8 +278,8 @@ def _ellipse_plot(results: _Results) -> PlotBlock | None:
         svg,
         f"Ellipses about equal energy in CIE xy: {', '.join(handles)}.",
         "Just noticeable illuminants in CIE 1931 xy (Figure 6 of the paper): of people, by MacAdam and by "
-        "the paper's experiment, and of each metric with ratings whose thresholds have an ellipse. Cross: "
-        "equal energy.",
+        "the paper's experiment, and of each metric with ratings whose thresholds have an ellipse. A "
+        "metric is human-like if its ellipse has the size and the direction of those. Cross: equal energy.",
     )
 
 
@@ -306,7 +307,6 @@ def _sensitivity_plot(result: StatisticResult) -> PlotBlock:
         axes.minorticks_off()
         axes.set_ylim(0, None)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(transforms))
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         svg = to_svg(figure, "sensitivity")
     level = "D_T" if rated else "the level of the order, the median of d at the thresholds of people"
     return PlotBlock(
@@ -478,3 +478,18 @@ def _transductions(results: _Results) -> TableBlock:
 
 
 PERCEPTION_PAGE = Page(section=perception_section, reading=_READING, needs=_NEEDS, lines=perception_lines)
+RAID_PAGE = Page(
+    section=partial(plain_section, "raid", "Distorted photographs"),
+    reading=(
+        TextBlock(
+            "Agreement with people who judged distorted photographs (RAID): for each distortion, the rank "
+            "correlation of the distances of a metric with the responses of people."
+        ),
+        TextBlock(
+            "↑ Higher is better; the maximum is 1. Compare with `level`, the bare number of the level of "
+            "distortion, whose correlation is high by itself.",
+            term="How to read",
+        ),
+        TextBlock("thresholds, for which the ten levels are too coarse.", term="Blind to"),
+    ),
+)

@@ -252,4 +252,5 @@ RAID = Evaluation(
     measure=lambda compared, images, options: {"distances": compared.distances},
     summarise=_rank,
     controls={"level": level_number},
+    page="candlelight.evaluation.perception.perception_report:RAID_PAGE",
 )

@@ -116,10 +116,10 @@ def note(text: str) -> TextBlock:
     """Make a small paragraph that starts with the word "Note".
 
     Example:
-        >>> note("No image shows it.").text
-        'Note. No image shows it.'
+        >>> note("no image shows it.").term
+        'Note'
     """
-    return TextBlock(f"Note. {text}", quiet=True)
+    return TextBlock(text, term="Note", quiet=True)
 
 
 def png_picture(pixels: UInt8[ndarray, "height width 3"], alt: str, caption: str = "") -> Picture:
@@ -168,13 +168,16 @@ def with_deviation(mean: float, deviation: float) -> str:
     return number(mean) if math.isnan(deviation) else unbroken(f"{number(mean)} ± {number(deviation, 2)}")
 
 
-def scores_table(caption: str, results: Sequence[Result], models_as_rows: bool = False) -> TableBlock:
+def scores_table(caption: str, results: Sequence[Result], whole: bool = False) -> TableBlock:
     r"""Tabulate the scores of results on the same data: the best in bold, published scores beside them.
 
     Args:
         caption: description of the numbers.
         results: the results.
-        models_as_rows: whether the rows are models in any case; then scores of parts are left out.
+        whole: whether scores of parts of images are left out.
+
+    Returns:
+        Models as rows, or scores as rows where these are more, so that the table is narrow.
 
     Example:
         >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
@@ -184,11 +187,12 @@ def scores_table(caption: str, results: Sequence[Result], models_as_rows: bool =
         (('vae', '0.500 (0.400\xa0to\xa00.600)'),)
     """
     marked = marked_scores(results, with_interval)
-    if models_as_rows:
+    if whole:
         marked = [
             {name: cell for name, cell in some.items() if name == whole_column(name)} for some in marked
         ]
-    columns = [_column(*pair) for pair in zip(results, marked, strict=True)]
+    lost = any(one.failed or (isinstance(one, MeanResult) and one.undefined) for one in results)
+    columns = [_column(*pair, lost) for pair in zip(results, marked, strict=True)]
     arrow, published = results[0].about.arrow, published_scores(results)
     columns += [
         {f"{name}{arrow(name)}": number(one) for name, one in some.items()} for some in published.values()
@@ -196,16 +200,16 @@ def scores_table(caption: str, results: Sequence[Result], models_as_rows: bool =
     names = list(dict.fromkeys(name for column in columns for name in column))
     models = [*map(model_name, results), *published]
     cells = [[column.get(name, "") for name in names] for column in columns]
-    if len(names) > len(models) and not models_as_rows:
+    if len(names) > len(models):
         return TableBlock(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
     rows = tuple((model, *row) for model, row in zip(models, cells, strict=True))
     return TableBlock(caption, ("model", *names), rows)
 
 
-def _column(result: Result, written: dict[str, str]) -> dict[str, str]:
-    """Name the cells of one model by column."""
+def _column(result: Result, written: dict[str, str], lost: bool) -> dict[str, str]:
+    """Name the cells of one model by column; rows are counted if some are lost."""
     scores = {f"{name}{result.about.arrow(name)}": cell for name, cell in written.items()}
-    if not isinstance(result, MeanResult):
+    if not lost or not isinstance(result, MeanResult):
         return scores
     scored = unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}")
     return {"rows scored": scored, "failed": str(len(result.failed)), **scores}

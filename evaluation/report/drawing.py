@@ -32,11 +32,15 @@ _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
     "axes.facecolor": "none",
+    "axes.grid": True,
     "axes.labelcolor": INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 11,
     "font.size": 11,
+    "grid.alpha": 0.15,
+    "grid.color": INK,
+    "grid.linewidth": 0.6,
     "legend.columnspacing": 1.2,
     "legend.frameon": False,
     "savefig.facecolor": "none",
@@ -141,7 +145,7 @@ def draw_bars(
     whiskers: Float[ndarray, "rows bars 2"] | None = None,
     colours: Sequence[str] = COLOURS,
 ) -> None:
-    """Draw a group of horizontal bars for each row, with a legend above; a nan leaves a gap.
+    """Draw a group of horizontal bars for each row, with a legend of several above; a nan leaves a gap.
 
     Args:
         axes: matplotlib axes.
@@ -158,8 +162,8 @@ def draw_bars(
         axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=short_name(name))
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
-    axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(names))
+    if len(names) > 1:
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(names))
     axes.set_xlim(min(0.0, float(np.nan_to_num(table).min())), None)
 
 
@@ -180,12 +184,12 @@ def label_rows(axes: Any, names: Sequence[str]) -> None:
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
-def short_name(name: str) -> str:
-    """Cut the middle of a long name: layers differ at the end of a name.
+def short_name(name: str, length: int = _NAME_LENGTH) -> str:
+    """Cut the middle of a name longer than ``length``: layers differ at the end of a name.
 
     Example:
         >>> short_name("network reflectance.blocks.1,shading.blocks.1")
         'network reflect…shading.blocks.1'
     """
-    half = _NAME_LENGTH // 2
-    return name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
+    half = length // 2
+    return name if len(name) <= length else f"{name[: half - 1]}…{name[-half:]}"

@@ -8,9 +8,6 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-import jinja2
-from markupsafe import Markup
-
 from candlelight.evaluation.catalogue import CATALOGUE
 from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text, split_method_names
@@ -20,6 +17,7 @@ from candlelight.evaluation.run.evaluate import find_evaluation
 from candlelight.evaluation.run.result import MeanResult, Result, model_name
 from candlelight.evaluation.run.result_files import REMEDY
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.looking.page_template import fill_template
 from candlelight.loaders.looking.sheet import write_file
 from candlelight.loaders.samples import Frames
 
@@ -90,17 +88,12 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
     Raises:
         InputError: the file cannot be written.
     """
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    # matplotlib has escaped the text in its drawings.
-    environment.filters["drawn"] = Markup
-    folder = files("candlelight.evaluation.report")
-    source, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.html", "sort_tables.js"))
+    package = "candlelight.evaluation.report"
+    script = (files(package) / "sort_tables.js").read_text(encoding="utf-8")
     # The browser runs no script but the one of this hash.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     shown = {"title": title, "sections": sections, "summary": summary, "script": script, "digest": digest}
-    write_file(path, environment.from_string(source).render(shown).encode())
+    write_file(path, fill_template(package, "page.html", **shown).encode())
 
 
 def report_sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:

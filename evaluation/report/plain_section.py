@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from candlelight.evaluation.catalogue.record import whole_column
+from candlelight.evaluation.catalogue.record import direction, whole_column
 from candlelight.evaluation.report.blocks import (
     Block,
     PlotBlock,
@@ -35,15 +35,17 @@ def plain_section(
         title: heading.
         results: results of one metric.
         pictures: blocks that show the data.
-        plots: plots; None for bars of each score, but for those of parts of images.
+        plots: plots; None for bars of each score that is defined, but for those of parts of images.
     """
     caption = "Scores of each model, with 95 % intervals over groups of images"
     settings = [result.about.settings for result in results]
     notes = [_SYNTHETIC] if any(_is_synthetic(one) for one in settings) else []
     notes += [line for result in results for line in _lost(result)] + notes_of(results)
     if plots is None:
-        plots = [score_bars(results, name) for name in results[0].scores if name == whole_column(name)]
-    scores, rows = scores_table(caption, results, models_as_rows=True), row_tables(results)
+        whole = [name for name in results[0].scores if name == whole_column(name)]
+        known = [name for name in whole if any(np.isfinite(one.scores[name].value) for one in results)]
+        plots = [score_bars(results, name) for name in known]
+    scores, rows = scores_table(caption, results, whole=True), row_tables(results)
     blocks = scores, *map(note, notes), *plots, *pictures, *rows, settings_table(results)
     return Section(key, title, blocks)
 
@@ -78,6 +80,7 @@ def score_bars(results: Sequence[Result], score: str) -> PlotBlock:
         axes.set_xlabel(score)
         svg = to_svg(figure, score)
     values = ", ".join(f"{model_name(result)} {number(result.scores[score].value)}" for result in results)
-    return PlotBlock(
-        svg, f"Bars of {score} of each model: {values}.", f"{score}; whiskers are 95 % intervals."
-    )
+    about = results[0].about
+    best = {"lower": "shorter is better", "higher": "longer is better"}.get(direction(about.better, score))
+    told = f"{score}{about.arrow(score)} of each model" + (f": {best}" if best else "")
+    return PlotBlock(svg, f"Bars of {score} of each model: {values}.", f"{told}. Whiskers: 95 % intervals.")

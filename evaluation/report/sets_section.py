@@ -33,6 +33,14 @@ _LAYERS = TextBlock(
 )
 
 
+_CHECKS = TextBlock(
+    "Checks of the rendering: the identity error is the largest difference of the sum of the light passes "
+    "of a frame from its image, relative to max(1, radiance), and should be below 0.001; the stored error "
+    "is the same for the stored layers, which are rounded.",
+    quiet=True,
+)
+
+
 def sets_section(sets: Sequence[Frames]) -> Section:
     """Show image sets and describe each data set once; this reads all metadata and a few frames.
 
@@ -42,7 +50,7 @@ def sets_section(sets: Sequence[Frames]) -> Section:
     Raises:
         InputError: a frame is missing or damaged.
     """
-    blocks: list[Block] = [_LAYERS]
+    blocks: list[Block] = [_LAYERS, _CHECKS]
     previous = ""
     for frames in sets:
         description = f"{frames.info.name}: {frames.info.description} Licence {frames.info.licence}."

@@ -34,7 +34,7 @@ from candlelight.evaluation.report.blocks import (
     TableBlock,
     png_picture,
 )
-from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.drawing import COLOURS, drawing, to_svg
 from candlelight.evaluation.report.page import write_page, write_report
 from candlelight.evaluation.report.tiles import (
     encoded_pixels,
@@ -214,9 +214,8 @@ def curves_plot(panels: Sequence[_Panel], places: Sequence[int], unit: str, capt
         for place, (name, values, low) in enumerate(panels):
             axes = figure.add_subplot(len(panels), 1, place + 1)
             axes.plot(places, values, color=COLOURS[place % len(COLOURS)], marker="o", markersize=3)
-            axes.set_ylabel(name)
+            axes.set_title(name, loc="left")
             axes.set_ylim(low, None)
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(unit)
         last = ", ".join(f"{name} {values[-1]:.4g}" for name, values, _ in panels)
@@ -265,6 +264,9 @@ def learning_curves(history: History) -> PlotBlock:
 
 
 _SHOWN = 12
+_RECONSTRUCTIONS = (
+    "Images, each left of the image decoded from the means of its codes: the more alike, the better."
+)
 
 
 def _write_causal_page(
@@ -279,8 +281,8 @@ def _write_causal_page(
     shown = [_picture(network, images, rows[place]) for place in evenly_spaced_rows(len(rows), _SHOWN)]
     blocks = (
         causal_curves(history),
-        PicturesBlock(tuple(shown), "Images, each left of the image decoded from the means of its codes."),
-        TableBlock("Settings.", ("setting", "value"), _facts(settings), folded=True),
+        PicturesBlock(tuple(shown), _RECONSTRUCTIONS),
+        TableBlock("Settings", ("setting", "value"), _facts(settings), folded=True),
     )
     write_page(path, "Training", [Section("training", "Learning curves", blocks)])
 
@@ -294,7 +296,7 @@ def causal_curves(history: CausalHistory) -> PlotBlock:
     """
     panels: list[_Panel] = [("loss", history.training, None)]
     panels += [(name, values, None) for name, values in history.terms.items()]
-    caption = "Mean terms of the loss before their weights."
+    caption = "The loss should fall and level off. Below it are the means of its terms before their weights."
     if history.targets:
         caption += f" The first codes learn {', '.join(history.targets)} from labels."
     if history.validation:

@@ -2,13 +2,12 @@
 
 import itertools
 from collections.abc import Collection, Iterator
-from importlib.resources import files
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from candlelight.loaders.causal_graphs import CausalGraph, exclusion_text
+from candlelight.loaders.looking.page_template import fill_template
 
 PagePoint = tuple[float, float]  # across and down
 
@@ -63,6 +62,7 @@ def draw_graph(graph: CausalGraph, shown: Collection[str]) -> str:
     ordered = sorted(routes.items(), key=lambda route: route[0][1] != _IMAGE)
     width, height = (f"{side + 2 * _MARGIN:g}" for side in size)
     svg = fill_template(
+        "candlelight.generators.reports",
         "causal_graph.svg",
         arrows=[(ends, _way(points)) for ends, points in ordered],
         boxes={name: centres[name] for name in parents},
@@ -75,15 +75,6 @@ def draw_graph(graph: CausalGraph, shown: Collection[str]) -> str:
         rejected={name: exclusion_text(excluded) for name, excluded in rejected.items()},
     )
     return svg + "\n"
-
-
-def fill_template(name: str, **values: Any) -> str:
-    """Fill a template of this folder; text is escaped."""
-    import jinja2
-
-    text = (files("candlelight.generators.reports") / name).read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    return environment.from_string(text).render(values)
 
 
 def _way(points: list[PagePoint]) -> str:

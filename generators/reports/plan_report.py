@@ -21,10 +21,11 @@ from candlelight.generators.reports.dependence import (
     marginals,
     most_tables,
 )
-from candlelight.generators.reports.graph_picture import draw_graph, fill_template
+from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.loaders.causal_graphs import CausalGraph, exclusion_text
-from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.foreign_text import printable
+from candlelight.loaders.looking.page_template import fill_template
+from candlelight.loaders.looking.sheet import write_file
 from candlelight.loaders.schema import FactorValue
 
 _MOST_LISTED = 20  # interventions of a set; drawn targets have many combinations
@@ -177,9 +178,8 @@ def write_plan_report(plan: Plan, path: Path) -> None:
         plan: the plan.
         path: the file; replaced in one step.
     """
-    page = fill_template("plan_report.html", recipe=plan.recipe, sets=report_plan(plan))
-    with replacing(path) as partial:
-        partial.write_text(page, encoding="utf-8")
+    values = {"recipe": plan.recipe, "sets": report_plan(plan)}
+    write_file(path, fill_template("candlelight.generators.reports", "plan_report.html", **values).encode())
 
 
 def _lines(report: SetReport) -> Iterator[str]:

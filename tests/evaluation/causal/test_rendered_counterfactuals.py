@@ -325,7 +325,7 @@ def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):
         )
         scale = pixels.shape[0] // 4
         image, decoded, changed, rendered = (
-            pixels[scale // 2, scale * (6 * column + 1)] for column in range(4)
+            pixels[scale // 2, scale * (8 * column + 1)] for column in range(4)
         )
         assert abs(image - decoded).max() <= 1  # the reconstruction of a planted code is exact
         assert abs(changed - rendered).max() <= 1

@@ -47,7 +47,7 @@ def test_drawings_arrows_and_sizes_are_kept(page):
     assert "b\N{NO-BREAK SPACE}↑" in page
     assert page.count("<thead") == 1
     assert 'width="3" height="2" alt="&lt;b&gt;&amp;&#34;&#39;"' in page
-    assert '<p class="quiet">Note.' in page
+    assert '<p class="quiet"><strong>Note</strong> &lt;b&gt;' in page
 
 
 def test_one_section_needs_no_contents(tmp_path):

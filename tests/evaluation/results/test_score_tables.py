@@ -56,7 +56,7 @@ def test_controls_and_published_scores_stand_beside_models_and_are_never_bold():
     assert ["\x1b[1m" in line for line in lines] == [False, False, True, False, False]
     assert "\x1b[1m0.25  \x1b[0m" in lines[2]
     assert lines[-1].split("  ")[0] == "old (published, Table 1)"
-    shown = scores_table("", results, models_as_rows=True)
+    shown = scores_table("", results, whole=True)
     assert [row[1] for row in shown.rows] == [
         *("0.500 (0.400\xa0to\xa00.600)", "0.250 (0.200\xa0to\xa00.300)", "0.125", "0.0625")
     ]

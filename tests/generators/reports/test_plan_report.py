@@ -121,7 +121,7 @@ def test_the_page_has_the_interventions_and_the_cut_graph(recipe, tmp_path):
     assert ">do(color)</text>" in red
     assert "Thick frames" in red
     assert "Dashed arrows" not in red
-    assert "reject\nsamples by their values before the intervention" in red
+    assert "reject samples by their values before the intervention" in red
     # Two arrows lead to color in the observed set, and none in the other sets. The layout does not use
     # style and tone.
     assert [page.count('<path d="M') for page in (observed, red, what_if)] == [10, 8, 8]

@@ -331,7 +331,7 @@ def test_outcomes_of_images(rooms):
     assert "propensities: estimated by logistic regression" in printed
     page = (rooms.parent / "a.html").read_text()
     assert page.count("<svg") >= 1
-    assert "Estimates of each replicate" in page
+    assert "Each dot is the estimate of one replicate" in page
     own = run(*WORDS.split(), "--outcome", "own.py:mean")
     assert "oracle" in own
     assert "own.py:maps: expected one finite number for each image" in refusal(
