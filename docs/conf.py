@@ -151,6 +151,11 @@ def write_changed(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def name_pages(app: Any, page: str, source: list[str]) -> None:
+    """Let links that name the file of a page, as [packs.md](packs.md), name the page, which is HTML here."""
+    source[0] = re.sub(r"\[([\w/-]+)\.md\]\((?=[\w./-]+\.md)", r"[\1](", source[0])
+
+
 def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Turn our docstrings into reStructuredText: bars and stars are text, and commands follow a backspace."""
     text = "\n".join(lines)
@@ -183,4 +188,5 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)
     app.connect("builder-inited", write_appendix)
+    app.connect("source-read", name_pages)
     app.connect("autodoc-process-docstring", clean_docstring, priority=400)

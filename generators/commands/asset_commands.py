@@ -77,9 +77,10 @@ def add(meshes: tuple[Path, ...], out: Path, name: str | None, **how: Any) -> No
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.option("--kind", type=click.Choice(list(ASSET_SUFFIXES)), help="List only this kind of assets.")
 def list_(folder: Path | None, kind: str | None) -> None:
-    """List the shipped assets, or the assets in FOLDER: label, facts, licence and source.
+    """List the shipped assets, or those in FOLDER.
 
-    FOLDER holds a folder for each kind, or is the folder of one kind. Manifests record the facts, such as
+    FOLDER holds a folder for each kind, or is the folder of one kind. Shown are label, facts, licence and
+    source of each asset. Manifests record the facts, such as
     the dimensions of an object at size 1.
 
     \b
@@ -98,7 +99,7 @@ def list_(folder: Path | None, kind: str | None) -> None:
 @click.option(
     "--kind",
     type=click.Choice(list(ASSET_SUFFIXES)),
-    help="Kind of the files in FOLDER, if FOLDER is the folder of one kind and not named after it.",
+    help="Kind of the files in FOLDER, if neither its manifest nor its name tells it.",
 )
 @click.option(
     "--licence", callback=_stated, metavar="NAME", help="Licence of the assets that have no known one yet."
@@ -107,11 +108,11 @@ def list_(folder: Path | None, kind: str | None) -> None:
     "--source", callback=_stated, metavar="TEXT", help="Author or URL of the assets that have none yet."
 )
 def scan(folder: Path, kind: str | None, **stated: Any) -> None:
-    """Open the assets in FOLDER/{objects,materials,textures,lights,scenes}, and write manifests.
+    """Check the assets in FOLDER in Blender, and write manifests.
 
-    Files that `render` would refuse are refused here. A manifest records the facts that plans need, such as
-    sizes of objects and powers of lights, and licence and source. CANDLE's own asset folders have this
-    layout. The files are not changed.
+    FOLDER has folders objects, materials, textures, lights or scenes, as CANDLE's own, or is the folder of
+    one kind. Files that `render` would refuse are refused here. A manifest records the facts that plans need,
+    such as sizes of objects and powers of lights, and licence and source. The files are not changed.
 
     \b
     candlelight assets scan my-assets

@@ -352,7 +352,7 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path], r
             "assets of your own were not opened, because bpy is not installed here; `render` opens them"
         )
     elif opened:
-        click.echo(f"{opened} assets of your own were opened in Blender")
+        click.echo(f"own assets that opened in Blender: {opened}")
     tell_draws(plan)
 
 

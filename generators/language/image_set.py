@@ -251,7 +251,10 @@ class ImageSet(Record):
                         f"{field}: `{parent}` is no factor or variable; expected one of: {known}{remedy}"
                     )
                 if isinstance(mechanism, Categorical) and not isinstance(mechanisms[parent], Categorical):
-                    raise InputError(f"{field}.given: expected categorical names, got `{parent}`")
+                    raise InputError(
+                        f"{field}.given: expected categorical names, got `{parent}`, which has a range; "
+                        "list `values` for it, or use it in an expression"
+                    )
         with within("factors"):
             causal_order(self.causal_parents(fixed))
 

@@ -90,14 +90,20 @@ def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
     if kind is not None:
         return {kind: folder}
     found = {name: folder / name for name in ASSET_SUFFIXES if (folder / name).is_dir()}
-    if not found and folder.absolute().name in ASSET_SUFFIXES:
-        return {folder.absolute().name: folder}
-    if not found:
+    return found or {_only_kind(folder): folder}
+
+
+def _only_kind(folder: Path) -> str:
+    """Tell the kind of the assets in the folder of one kind, by its manifest or by its name."""
+    manifest = folder / ASSET_MANIFEST
+    stated = {kind for kind, _ in read_asset_manifest(manifest)} if manifest.is_file() else set()
+    own = stated.pop() if len(stated) == 1 else folder.absolute().name
+    if own not in ASSET_SUFFIXES:
         raise InputError(
             f"{folder}: expected folders {', '.join(ASSET_SUFFIXES)} in it, found none; "
-            "if it holds assets itself, give their --kind"
+            "if it holds assets itself, name their kind with --kind"
         )
-    return found
+    return own
 
 
 def _suffixes(kind: str) -> tuple[str, ...]:
@@ -295,13 +301,7 @@ def _folders_by_kind(folder: Path | None, kind: str | None) -> dict[str, Path]:
     found = {name: (folder or shipped()) / name for name in kinds}
     found = {name: path for name, path in found.items() if path.is_dir()}
     if folder is not None and not found:
-        own = kind or folder.absolute().name
-        if own not in ASSET_SUFFIXES:
-            raise InputError(
-                f"{folder}: expected folders named {', '.join(ASSET_SUFFIXES)} in it, found none; "
-                "name the kind of its files with --kind"
-            )
-        found = {own: folder}
+        found = {kind or _only_kind(folder): folder}
     return found
 
 

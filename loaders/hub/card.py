@@ -13,7 +13,7 @@ from candlelight.loaders.hub.arrow_tables import arrow_columns
 from candlelight.loaders.hub.set_facts import SetFacts, count_values
 from candlelight.loaders.licences import hub_licence, is_known
 from candlelight.loaders.packs.pack_manifest import PackManifest
-from candlelight.loaders.schema import DatasetInfo, FactorInfo, SetInfo
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, SetInfo, Statements
 
 # The Hub's own names.
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
@@ -41,7 +41,7 @@ def card(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, SetFacts
     front = yaml.safe_dump(_front(info, manifest), sort_keys=False, allow_unicode=True, width=1000)
     sets = [line for name in info.sets for line in _set(name, info.sets[name], manifest, facts[name])]
     overview = _overview(info, manifest)
-    made = [*_origin(info, facts), *_licences(info)]
+    made = [*_origin(info, facts), *_licences(info), *_statements(info.statements)]
     return "\n".join([f"---\n{front}---", "", *overview, *sets, *made])
 
 
@@ -234,6 +234,15 @@ def _licences(info: DatasetInfo) -> list[str]:
         ]
     licence = as_markdown(info.licence) or "not stated; ask its author before using it"
     return ["## Licences", "", f"The data set: {licence}.", "", *found, ""]
+
+
+def _statements(statements: Statements) -> list[str]:
+    found = [
+        f"- **{name.replace('_', ' ').capitalize()}.** {as_markdown(text)}"
+        for name, text in statements
+        if text
+    ]
+    return ["## Statements of the author", "", *found, ""] if found else []
 
 
 def _labels(labels: Sequence[str]) -> str:

@@ -6,6 +6,8 @@ A sheet of sequences has a row for each unit and layer, with its steps as column
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.layer_codecs import encode_png
 from candlelight.loaders.files.safe_writing import replacing
@@ -18,6 +20,7 @@ from candlelight.loaders.looking.sequence_sheet import (
 )
 from candlelight.loaders.looking.sheet_rows import SheetRows, choose_sheet_rows
 from candlelight.loaders.looking.sheet_tiles import (
+    BACKGROUND,
     HEADING,
     LARGEST_TILE,
     TILE_GAP,
@@ -33,6 +36,8 @@ from candlelight.loaders.samples import Frames
 
 _LAYERS = ("image", "albedo", "shading", "depth")
 _ROWS = 6  # samples of a sheet that is not by a factor
+_TILES = 4  # in a row, if there are not more layers
+_Cell = tuple[Sequence[str], Pixels]  # texts of a sample, and its tiles
 
 
 def draw_sheet(
@@ -120,11 +125,12 @@ def contact_sheet(
     headings: Mapping[int, str] | None = None,
     largest: int = LARGEST_TILE,
 ) -> Pixels:
-    """Draw samples as rows and their layers as columns.
+    """Draw samples as rows and their layers as columns; of one or two layers, several samples in a row.
 
-    Each row is labelled with its factor values, each column with its layer's name; `show_layer` turns layers
-    into pixels. Small frames are enlarged by a whole factor (each pixel a square). Large frames are shown by
-    every n-th pixel, and all frames by fewer pixels if the sheet would have more than `MOST_PIXELS`.
+    Each sample is labelled with its factor values, each column with its layer's name. Values that all shown
+    samples share stand once, at the top. `show_layer` turns layers into pixels. Small frames are enlarged by
+    a whole factor (each pixel a square). Large frames are shown by every n-th pixel, and all frames by fewer
+    pixels if the sheet would have more than `MOST_PIXELS`.
 
     Args:
         frames: the image set.
@@ -147,19 +153,47 @@ def contact_sheet(
     if not len(rows) or not len(layers):
         raise InputError(f"expected at least one row and one layer, got {list(rows)} and {list(layers)}")
     scale = tile_scale(frames.set_info, len(rows) * len(layers), largest)
-    bands = []
+    cells: list[_Cell] = []
     for row in rows:
         frame = frames.frame(row)
         tiles = scaled_tiles(frame, layers, frames.set_info.exposure, scale)
-        bands.append((factor_text(frames.set_info, frame.metadata.factors), side_by_side(tiles)))
-    width = bands[0][1].shape[1]
-    headers = [draw_text([name], (width - TILE_GAP * (len(layers) - 1)) // len(layers)) for name in layers]
-    parts = [side_by_side(headers)]
-    for place, (caption, band) in enumerate(bands):
-        if headings and place in headings:
-            parts.append(draw_text([headings[place]], width, HEADING))
-        parts += [draw_text(caption, width), band]
+        cells.append((factor_text(frames.set_info, frame.metadata.factors), side_by_side(tiles)))
+    common = [text for text in cells[0][0] if len(cells) > 1 and all(text in words for words, _ in cells)]
+    groups = _by_heading(cells, headings or {})
+    columns = min(max(len(group) for _, group in groups), max(1, _TILES // len(layers)))
+    side = cells[0][1].shape[1]
+    headers = [draw_text([name], (side - TILE_GAP * (len(layers) - 1)) // len(layers)) for name in layers]
+    parts = [side_by_side(headers * columns)]
+    width = parts[0].shape[1]
+    if common:
+        parts.insert(0, draw_text(common, width))
+    for heading, group in groups:
+        if heading:
+            parts.append(draw_text([heading], width, HEADING))
+        said = (*common, heading)
+        captioned = [([text for text in words if text not in said], tiles) for words, tiles in group]
+        parts += [_band(captioned[i : i + columns], columns) for i in range(0, len(group), columns)]
     return framed(parts)
+
+
+def _by_heading(cells: Sequence[_Cell], headings: Mapping[int, str]) -> list[tuple[str, Sequence[_Cell]]]:
+    """Group samples below their headings; without them if each sample has one and its own text says it."""
+    if all(place in headings and headings[place] in words for place, (words, _) in enumerate(cells)):
+        return [("", cells)]
+    starts = sorted({0, *headings})
+    ends = [*starts[1:], len(cells)]
+    return [(headings.get(start, ""), cells[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _band(cells: Sequence[_Cell], columns: int) -> Pixels:
+    """Put samples below their texts side by side; columns without a sample are empty."""
+    texts = [draw_text(words, tiles.shape[1]) for words, tiles in cells]
+    tallest = max(map(len, texts))
+    parts = []
+    for text, (_, tiles) in zip(texts, cells, strict=True):
+        above = np.full((tallest - len(text), tiles.shape[1], 3), BACKGROUND, np.uint8)
+        parts.append(np.concatenate([above, text, tiles]))
+    return side_by_side(parts + [np.full_like(parts[0], BACKGROUND)] * (columns - len(cells)))
 
 
 def write_png(path: Path, array: Pixels) -> None:

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.blender_assets import ASSET_SUFFIXES, shipped
+from candlelight.blender_assets.asset_manifest import manifest_entry, write_asset_manifest
 from candlelight.cli import main
 from candlelight.generators.user_assets.asset_folders import list_assets
 from tests.refusals import refused
@@ -36,11 +37,18 @@ def test_a_folder_holds_kinds_or_is_one(tmp_path):
     assert list(list_assets(tmp_path / "objects")) == objects
     shutil.move(tmp_path / "objects", tmp_path / "own")
     assert list(list_assets(tmp_path / "own", "objects"))[1:] == objects[1:]
+    known = {"licence": "CC0-1.0", "source": "me", "blender": "5.0.1", "facts": {}}
+    entry = manifest_entry("objects", tmp_path / "own" / "spot.blend", tmp_path / "own", **known)
+    write_asset_manifest(tmp_path / "own" / "manifest.json", [entry])
+    assert next(iter(list_assets(tmp_path / "own"))) == f"objects: 1 in {tmp_path / 'own'}"
 
 
 @pytest.mark.parametrize(
     ("folder", "message"),
-    [("nowhere", "nowhere: there is no such folder"), (".", "name the kind of its files with --kind")],
+    [
+        ("nowhere", "nowhere: there is no such folder"),
+        (".", "if it holds assets itself, name their kind with --kind"),
+    ],
 )
 def test_a_folder_without_assets_is_refused(tmp_path, folder, message):
     with refused(message):

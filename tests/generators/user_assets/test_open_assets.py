@@ -198,7 +198,7 @@ def validate(own, label):
 
 
 def test_good_files_are_opened_and_counted(own):
-    counted = "own: valid, 4 samples from 4 traces\n1 assets of your own were opened in Blender\n"
+    counted = "own: valid, 4 samples from 4 traces\nown assets that opened in Blender: 1\n"
     assert validate(own, "packed, red") == counted
 
 

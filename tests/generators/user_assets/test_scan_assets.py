@@ -188,7 +188,7 @@ def test_no_manifest_is_written_if_a_file_is_bad(originals, tmp_path):
 def test_a_folder_without_assets_is_refused(tmp_path):
     with refused("nowhere: there is no such folder"):
         scan_assets(tmp_path / "nowhere")
-    with refused(r"expected folders objects, .* give their --kind"):
+    with refused(r"expected folders objects, .* name their kind with --kind"):
         scan_assets(tmp_path)
     (tmp_path / "lights").mkdir()
     with refused(r"there is no asset in it; expected files of lights: \.blend"):

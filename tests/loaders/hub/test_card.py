@@ -28,7 +28,7 @@ from candlelight.loaders.looking.sheet import contact_sheet
 from candlelight.loaders.looking.sheet_rows import choose_sheet_rows
 from candlelight.loaders.packs.pack_manifest import SplitRecord, read_pack_manifest
 from candlelight.loaders.packs.split_plan import SplitPlan
-from candlelight.loaders.schema import AssetRecord, FactorInfo, SetInfo, array_sha256
+from candlelight.loaders.schema import AssetRecord, FactorInfo, SetInfo, Statements, array_sha256
 from tests.loaders.edits import changed, write_set
 
 
@@ -190,6 +190,12 @@ def test_assets_are_listed_and_unknown_licences_flagged(text_of):
     text, _ = text_of(assets=tuple(mine.model_copy(update={"label": f"t{number}"}) for number in range(30)))
     assert "| t0, t1, t2," in text
     assert ", t23 and 6 more, see `dataset.json` |" in text
+
+
+def test_statements_of_the_author_are_shown(text_of):
+    assert "Statements" not in text_of()[0]
+    text, _ = text_of(statements=Statements(use_cases="Research, [mostly](x)."))
+    assert text.endswith("## Statements of the author\n\n- **Use cases.** Research, \\[mostly\\](x).\n")
 
 
 def test_the_causal_graph_is_shown_as_text_and_cut_if_long(text_of):

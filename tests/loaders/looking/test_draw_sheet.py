@@ -12,7 +12,7 @@ from candlelight.loaders.looking.layer_pixels import show_layer
 from candlelight.loaders.looking.sequence_sheet import pick_units, sequence_sheet
 from candlelight.loaders.looking.sheet import contact_sheet, draw_sheet
 from candlelight.loaders.looking.sheet_rows import rows_by_factor
-from candlelight.loaders.looking.sheet_tiles import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP
+from candlelight.loaders.looking.sheet_tiles import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP, draw_text
 from tests.refusals import refused
 
 TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
@@ -49,14 +49,43 @@ def test_the_sheet_shows_the_layers_of_the_samples(frames_root, free, tmp_path):
 
 def test_layers_are_shown_in_the_requested_order(frames_root, free, tmp_path):
     sheet = pixels(draw_sheet(frames_root, tmp_path / "s.png", "free", layers=["depth", "image"], rows=5))
-    right = sheet[-TILE_GAP - TILE[0] : -TILE_GAP : 4, -TILE_GAP - TILE[1] : -TILE_GAP : 4]
-    np.testing.assert_array_equal(right, free.frame(4).layers["image"])
+    assert sheet.shape[1] == 4 * TILE[1] + 5 * TILE_GAP  # two samples in a row
+    bottom = sheet[-TILE_GAP - TILE[0] : -TILE_GAP : 4]
+    second, empty = bottom[:, 2 * TILE_GAP + TILE[1] :: 4][:, :32], bottom[:, -TILE_GAP - TILE[1] : -TILE_GAP]
+    np.testing.assert_array_equal(second, free.frame(4).layers["image"])
+    assert (empty == BACKGROUND).all()
+
+
+def test_samples_of_one_layer_fill_rows_and_say_shared_values_once(free, monkeypatch):
+    said = []
+
+    def draw(words, *arguments):
+        said.append(list(words))
+        return draw_text(words, *arguments)
+
+    monkeypatch.setattr("candlelight.loaders.looking.sheet.draw_text", draw)
+    sheet = contact_sheet(free, [1, 3], ["image"])  # two cones
+    assert sheet.shape[1] == 2 * TILE[1] + 3 * TILE_GAP
+    assert said == [["image"], ["shape cone"], ["angle 12.5 degree"], ["angle 50 degree"]]
+    for column, row in enumerate((1, 3)):
+        left = TILE_GAP + column * (TILE[1] + TILE_GAP)
+        shown = sheet[-TILE_GAP - TILE[0] : -TILE_GAP : 4, left : left + TILE[1] : 4]
+        np.testing.assert_array_equal(shown, free.frame(row).layers["image"])
+    said.clear()
+    contact_sheet(free, [0, 1], ["image"], {0: "shape cube", 1: "shape cone"})
+    assert said[1:] == [["shape cube", "angle 0 degree"], ["shape cone", "angle 12.5 degree"]]
+    said.clear()
+    contact_sheet(free, [0, 1, 3], ["image"], {0: "shape cube", 1: "shape cone"})
+    assert [words[0] for words in said[1:]] == [
+        *("shape cube", "angle 0 degree"),
+        *("shape cone", "angle 12.5 degree", "angle 50 degree"),
+    ]
 
 
 def test_sets_without_the_usual_layers_show_their_own_layers(frames_root, tmp_path):
     pack_hdf5(frames_root, tmp_path / "h5", sets=["free"], layers=["normal", "part"])
     sheet = pixels(draw_sheet(tmp_path / "h5", tmp_path / "s.png"))
-    assert sheet.shape[1] == 2 * TILE[1] + 3 * TILE_GAP
+    assert sheet.shape[1] == 4 * TILE[1] + 5 * TILE_GAP
 
 
 def test_each_value_of_a_factor_has_its_rows(free):
@@ -91,8 +120,8 @@ def test_a_continuous_factor_is_shown_in_intervals(free):
 
 
 def test_headings_stand_above_their_rows(free):
-    plain = contact_sheet(free, [0, 1], ["image"])
-    headed = contact_sheet(free, [0, 1], ["image"], {1: "cone"})
+    plain = contact_sheet(free, [0, 1], SHOWN)
+    headed = contact_sheet(free, [0, 1], SHOWN, {1: "cone"})
     bands = np.flatnonzero((headed[:, TILE_GAP] == HEADING).all(axis=-1))
     assert len(headed) - len(plain) == len(bands)
     cut = np.delete(headed, bands, axis=0)
@@ -104,10 +133,10 @@ def test_headings_stand_above_their_rows(free):
 def test_a_sheet_of_many_tiles_shows_fewer_pixels_of_each(free, monkeypatch):
     monkeypatch.setattr("candlelight.loaders.looking.sheet_tiles.MOST_PIXELS", 5 * TILE[0] * TILE[1])
     full = contact_sheet(free, range(5), ["image"])
-    assert full.shape[1] == TILE[1] + 2 * TILE_GAP
-    for layers, side in ((2, 64), (4, 64)):
+    assert full.shape[1] == 4 * TILE[1] + 5 * TILE_GAP
+    for layers in (2, 4):
         sheet = contact_sheet(free, range(5), ["image"] * layers)
-        assert sheet.shape[1] == layers * side + TILE_GAP * (layers + 1)
+        assert sheet.shape[1] == 4 * 64 + 5 * TILE_GAP
     with refused("a sheet has no room for 125 tiles: show fewer samples or layers"):
         contact_sheet(free, list(range(5)) * 5, ["image"] * 5)
     assert MOST_PIXELS < 2**26
@@ -143,7 +172,7 @@ def test_the_command_line_draws_sheets_and_prints_json(frames_root, tmp_path):
     words = ["info", str(frames_root), "--set", "grid", "--sheet", path, "--by", "color", "--limit", "1"]
     result = CliRunner().invoke(main, [*words, "--layers", "image, depth", "--seed", "3"])
     assert (result.exit_code, result.output) == (0, path + "\n")
-    assert pixels(path).shape[1] == 2 * TILE[1] + 3 * TILE_GAP
+    assert pixels(path).shape[1] == 4 * TILE[1] + 5 * TILE_GAP
     result = CliRunner().invoke(main, ["info", str(frames_root), "--json"])
     assert json.loads(result.output)["sets"]["free"]["splits"] == {"train": 5}
     result = CliRunner().invoke(main, [*words[:2], "--sheet", path])
