@@ -281,10 +281,11 @@ def write_rooms(root):
     """Write frames of noise, the brighter the brighter the lamp is."""
     nodes = (
         CausalNode(name="copy", kind="factor", type="categorical", mechanism=""),
-        CausalNode(name="lamp", kind="factor", type="categorical", mechanism=""),
+        CausalNode(name="sky", kind="hidden", type="continuous", mechanism=""),
+        CausalNode(name="lamp", kind="factor", type="categorical", mechanism="", parents=("sky",)),
     )
     graphs = {
-        name: CausalGraph(nodes=(nodes[0], nodes[1].model_copy(update={"intervened": kind})))
+        name: CausalGraph(nodes=(*nodes[:2], nodes[2].model_copy(update={"intervened": kind})))
         for name, kind in {"observed": "none", "do_dim": "all", "do_bright": "all"}.items()
     }
     copies = FactorInfo(name="copy", kind="categorical", values=tuple(range(12)))
@@ -328,6 +329,7 @@ WORDS = (
 def test_outcomes_of_images(rooms):
     printed = run(*WORDS.split(), "--outcome", "luminance", "--out", "a.json", "--report", "a.html")
     assert "3 replicates of 8 of 24 observed rows" in printed
+    assert "adjustment fails if all factors and variables change the image: a backdoor path" in printed
     assert "propensities: estimated by logistic regression" in printed
     page = (rooms.parent / "a.html").read_text()
     assert page.count("<svg") >= 1
