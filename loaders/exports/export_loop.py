@@ -230,15 +230,17 @@ def _claim(out: Path, marker: BinaryIO, text: str) -> None:
 
 
 def _differences(there: str, here: str) -> str:
-    """Name the settings that differ."""
+    """Name the settings that differ, of those that both exports have."""
     try:
         old, new = dict(json.loads(there)), dict(json.loads(here))
     except (TypeError, ValueError):
         return "its settings are damaged"
-    names = sorted(name for name in {**old, **new} if old.get(name) != new.get(name))
-    return ", ".join(
-        _HASHES.get(name, f"{name} is {old.get(name)} there and {new.get(name)} here") for name in names
-    )
+    told = [
+        _HASHES.get(name, f"{name} is {old[name]} there and {new[name]} here")
+        for name in sorted(old.keys() & new.keys())
+        if old[name] != new[name]
+    ]
+    return ", ".join(told) or "other settings"
 
 
 def _clean(out: Path) -> None:
