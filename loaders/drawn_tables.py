@@ -197,8 +197,8 @@ def interventional_tables(
         if len(fits) != 1:
             got = ", ".join(one.name for one in fits) or "none"
             raise InputError(
-                f"expected one set with do({treatment} = {value}) in all of 4 rows or more and no other "
-                f"intervention, got {got}; name the sets with {argument('interventions')}"
+                f"expected one set of {_FEWEST} rows or more under do({treatment} = {value}) alone, got "
+                f"{got}; name the sets with {argument('interventions')}"
             )
         found += fits
     return found

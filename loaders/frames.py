@@ -20,7 +20,14 @@ from numpy import ndarray
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.json_records import read_record
-from candlelight.loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size
+from candlelight.loaders.files.layer_codecs import (
+    REPAIR,
+    decode_npz,
+    decode_png,
+    encode_npz,
+    encode_png,
+    png_size,
+)
 from candlelight.loaders.files.safe_writing import replacing, sync, write_synced
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.samples import Frame
@@ -140,7 +147,7 @@ def read_metadata(path: Path) -> Metadata:
     Raises:
         InputError: ``metadata.json`` is missing, damaged or of another schema version.
     """
-    return read_record(Metadata, path / METADATA, "delete its folder and render again")
+    return read_record(Metadata, path / METADATA, REPAIR)
 
 
 def read_frame(
@@ -178,9 +185,7 @@ def read_frame(
     if verify:
         _check_hashes(str(path), metadata, arrays)
         if not matches_sums(path / METADATA):
-            raise InputError(
-                f"{path / METADATA} differs from its line in {SUMS}; delete {path} and render again"
-            )
+            raise InputError(f"{path / METADATA} differs from its line in {SUMS}; {REPAIR}")
     return Frame(metadata, arrays)
 
 

@@ -441,7 +441,7 @@ _WEAK = 0.01  # share of the entropy below which a dependence hardly moves a met
 
 _CONSEQUENCES: dict[Condition, str] = {
     "independent factors": "dependent factors move scores even of the factors themselves as codes",
-    "distinct factors": "no score of a code tells them apart",
+    "distinct factors": "only counterfactuals tell their codes apart (irs_do)",
     "large classes": "few images of a value raise the scores of all codes, random ones too",
     "numbers": "values without an order are left out",
     "no full turns": "the value of an angle jumps at the end of a turn, so that a code of it looks nonlinear",
@@ -467,7 +467,7 @@ def broken_conditions(table: FactorTable, codes: int, metrics: Sequence[str]) ->
         >>> classes = torch.stack([column, column], dim=1)
         >>> table = FactorTable(("shape", "color"), classes.double(), classes, (0, 1), (), ())
         >>> print(*broken_conditions(table, 5, ["irs"]))
-        irs: one determines the other: shape and color; no score of a code tells them apart
+        irs: one determines the other: shape and color; only counterfactuals tell their codes apart (irs_do)
     """
     found: dict[Condition, str] = dict(_dependences(table))
     sizes = {

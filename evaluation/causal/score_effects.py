@@ -42,13 +42,14 @@ from candlelight.loaders.drawn_tables import (
     interventional_tables,
     planned_tables,
 )
-from candlelight.loaders.errors import InputError, argument, blaming
+from candlelight.loaders.errors import InputError, argument, blaming, did_you_mean
 from candlelight.loaders.illuminants import LUMINANCE
 from candlelight.loaders.verification.checksums import file_sha256
 
 Estimates = Float64[ndarray, "replicates 3"]  # effect, low, high; nan where there is none
 # Standard errors between truths that disagree; standard error of the truth, in widths of intervals.
 _FAR, _SMALL = 3, 0.05
+_COLUMNS = "effect", "low", "high"  # of a file of estimates
 _LEAST = 4  # rows of a replicate: two of each arm
 _ROUNDING = 1e-12  # share of the estimates below which a bias is 0
 
@@ -77,8 +78,11 @@ def open_estimates(spec: str, device: str = "cpu", default_space: str = "linear"
     name, text = split_spec(spec)
     path, form = Path(text), "expected a CSV file with the columns effect,low,high"
     with blaming(f"{path}: cannot be read as estimates", form), path.open(encoding="utf-8-sig") as file:
-        rows = [*csv.DictReader(file, skipinitialspace=True)]
-        table = np.array([[float(row[part]) for part in ("effect", "low", "high")] for row in rows])
+        reader = csv.DictReader(file, skipinitialspace=True)
+        if missing := [part for part in _COLUMNS if part not in (reader.fieldnames or ())]:
+            raise InputError(f"no column `{missing[0]}`")
+        rows = [*reader]
+        table = np.array([[float(row[part]) for part in _COLUMNS] for row in rows])
     table = _checked(str(path), table)
     return NamedModel(ModelIdentity(name or path.stem, "files", None, file_sha256(path)), table, "linear")
 
@@ -115,8 +119,15 @@ class EffectData(NamedTuple):
 def _open(choice: Mapping[str, Any], options: EffectsOptions, models: object) -> EffectData:
     x, compared, data = options.treatment, options.compared, choice["data"]
     names = x, options.outcome, *options.adjust
-    if not len({*compared}) == len(compared) == 2 or len({*names}) < len(names):
-        raise InputError(f"expected two values and different names, got {options.values}, {', '.join(names)}")
+    if not len({*compared}) == len(compared) == 2:
+        raise InputError(
+            f"{argument('values')}: expected two values such as dim,bright, got {options.values}"
+        )
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(
+            f"`{twice[0]}` stands twice among {argument('treatment')}, {argument('outcome')} and "
+            f"{argument('adjust')}; expected different names"
+        )
     tables = planned_tables(Path(data)) if str(data).endswith(".parquet") else {}
     images: dict[str, Any] = {}
     if tables and choice["split"] is not None:
@@ -265,7 +276,10 @@ def score_estimates(estimates: Estimates, truth: float, error: float = 0.0) -> d
 def _outcome(run: Run[EffectsOptions], table: DrawnTable) -> Float64[ndarray, " n"]:
     """Return the outcome of each row: a column, or a number of its image."""
     name, told = run.options.outcome, f"{argument('outcome')} {run.options.outcome}"
-    if name in table.values or not (name == "luminance" or ":" in name):
+    if name not in table.values and name != "luminance" and ":" not in name:
+        names = ", ".join(table.values) + ", luminance, or file.py:callable" * bool(run.data.images)
+        raise InputError(f"{told}: expected one of: {names}{did_you_mean(name, table.values)}")
+    if name in table.values:
         column = table.column(name)
         if column.dtype.kind not in "iuf":
             raise InputError(f"{told}: expected numbers, got {column[0]}")
@@ -316,7 +330,8 @@ def _tabulate(run: Run[EffectsOptions], outcome: Float64[ndarray, " n"]) -> tupl
     notes = ["no causal graph tells whether the adjustment is valid"]
     if graph is not None:
         column = options.outcome if options.outcome in table.values else None
-        notes = [f"adjustment fails: {one}" for one in graph.adjustment_faults(x, column, adjust)]
+        fails = "fails" if column else "fails if all factors and variables change the image"
+        notes = [f"adjustment {fails}: {one}" for one in graph.adjustment_faults(x, column, adjust)]
     return rows, [f"propensities: {origin}", *notes]
 
 

@@ -226,9 +226,13 @@ def start(
     Raises:
         InputError: a model or the data cannot be used, or a model has the name of a control.
     """
+    if isinstance(models, str):
+        models = [models]
+    if not isinstance(models, Mapping | Sequence) or not all(isinstance(one, str) for one in models):
+        raise InputError('`models`: expected models by name, such as {"mine": model}, or a list of texts')
     device = pick_device(device, models)
     if not isinstance(models, Mapping):
-        models = open_named_models(record, [models] if isinstance(models, str) else models, device)
+        models = open_named_models(record, models, device)
     if taken := sorted(record.controls.keys() & models.keys()):
         raise InputError(f"model `{taken[0]}`: the name is that of a control; give another name")
     view = record.reads.open(choice, options, models)

@@ -28,6 +28,7 @@ _log = logging.getLogger("candlelight")
 # Hidden, so that readers of the published layout, which list *.json, do not see it.
 _MARKER = ".candlelight-export"
 _WRITERS = 8  # threads
+_HASHES = {"recipe": "another recipe", "samples": "other samples"}  # settings without values to read
 
 ExportFiles = Mapping[str, bytes | Callable[[Path], object]]
 
@@ -222,10 +223,24 @@ def _claim(out: Path, marker: BinaryIO, text: str) -> None:
         marker.flush()
         os.fsync(marker.fileno())
     elif there != text:
-        raise InputError(f"{out}: holds another export ({' '.join(there.split())}); name another folder")
+        raise InputError(f"{out}: holds another export ({_differences(there, text)}); name another folder")
     if alone:
         _clean(out)
         lock_file(marker.fileno(), fcntl.LOCK_SH)
+
+
+def _differences(there: str, here: str) -> str:
+    """Name the settings that differ, of those that both exports have."""
+    try:
+        old, new = dict(json.loads(there)), dict(json.loads(here))
+    except (TypeError, ValueError):
+        return "its settings are damaged"
+    told = [
+        _HASHES.get(name, f"{name} is {old[name]} there and {new[name]} here")
+        for name in sorted(old.keys() & new.keys())
+        if old[name] != new[name]
+    ]
+    return ", ".join(told) or "other settings"
 
 
 def _clean(out: Path) -> None:

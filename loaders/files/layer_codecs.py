@@ -22,6 +22,7 @@ from candlelight.loaders.errors import DAMAGED, InputError, blame
 from candlelight.loaders.files.safe_decoding import MAX_PIXELS, RAW, crc32, inflate, open_image
 from candlelight.loaders.schema import layer, schema_order
 
+REPAIR = "mend it: candlelight render --repair --out FRAMES"  # next step for a damaged file of a frame
 _PNG_HEAD = struct.Struct(">8s4x4sIIBB")
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # of PNG, by channels: gray, RGB, RGBA
 _ABOVE = 2  # PNG filter type
@@ -88,14 +89,10 @@ def png_size(path: Path) -> tuple[int, int]:
     except OSError as error:
         raise _unreadable(path, error) from None
     if len(head) < _PNG_HEAD.size:
-        raise InputError(
-            f"{path} is damaged: expected a PNG, got {len(head)} bytes; delete its folder and render again"
-        )
+        raise InputError(f"{path} is damaged: expected a PNG, got {len(head)} bytes; {REPAIR}")
     magic, chunk, width, height, depth, colour = _PNG_HEAD.unpack(head)
     if magic != b"\x89PNG\r\n\x1a\n" or chunk != b"IHDR":
-        raise InputError(
-            f"{path} is damaged: it does not start like a PNG; delete its folder and render again"
-        )
+        raise InputError(f"{path} is damaged: it does not start like a PNG; {REPAIR}")
     if (depth, colour) != (8, 2):
         raise InputError(f"{path}: expected a PNG of 8-bit RGB, got {depth} bits of PNG colour type {colour}")
     if not 0 < height * width <= MAX_PIXELS:
@@ -273,5 +270,5 @@ def entry_start(file: BinaryIO, entry: zipfile.ZipInfo) -> int:
 
 def _unreadable(path: Path, error: Exception) -> InputError:
     if isinstance(error, FileNotFoundError):
-        return InputError(f"{path} is missing; delete its folder and render again")
-    return blame(f"{path} cannot be read", error, "delete its folder and render again")
+        return InputError(f"{path} is missing; {REPAIR}")
+    return blame(f"{path} cannot be read", error, REPAIR)

@@ -190,7 +190,7 @@ def test_chosen_layers_are_read_in_schema_order(sample):
             read_frame(sample, layers=[name])
     (sample / "layers.npz").unlink()
     assert list(read_frame(sample, layers=["image"]).layers) == ["image"]
-    with refused(r"layers.npz is missing; delete its folder and render again"):
+    with refused(r"layers.npz is missing; mend it: candlelight render --repair"):
         read_frame(sample, layers=["depth"])
 
 
@@ -262,7 +262,10 @@ FLOATS = {"descr": "<f4", "fortran_order": False, "shape": (24, 32)}
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / "metadata.json").unlink(), "metadata.json is missing; delete its folder and"),
+        (
+            lambda path: (path / "metadata.json").unlink(),
+            "metadata.json is missing; mend it: candlelight render",
+        ),
         (write("metadata.json", b"{"), "metadata.json is damaged at JSON"),
         (write("metadata.json", b"\xff\xfe"), "metadata.json is damaged at JSON"),
         (write("metadata.json", b'{"id": 3}'), "metadata.json is damaged at id"),

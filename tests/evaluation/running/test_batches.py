@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 import torch
 
 from candlelight.evaluation.run.batches import read_batches
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.views import DecomposedImage
@@ -64,3 +66,9 @@ def test_view_with_another_number_of_ids_is_refused(memory_view) -> None:
 def test_a_model_that_is_not_callable_is_refused() -> None:
     with refused("model `a`: expected something callable, got int"):
         identify_models({"a": 3}, [], "srgb", None)
+
+
+@pytest.mark.parametrize("models", [torch.nn.Identity(), [torch.nn.Identity()], {0: torch.nn.Identity()}])
+def test_models_without_names_are_refused(models) -> None:
+    with refused('`models`: expected models by name, such as {"mine": model}'):
+        evaluate("codes", "nowhere", models)

@@ -73,8 +73,15 @@ def test_other_samples_need_another_folder(frames_copy, tmp_path, make_frame):
     out = tmp_path / "tar"
     export_webdataset(frames_copy, out, "free")
     write_frame(frames_copy, make_frame("free", 3))
-    with refused("holds another export"):
+    with refused(r"holds another export \(other samples\)"):
         export_webdataset(frames_copy, out, "free")
+    for text, told in {
+        "[3]": "its settings are damaged",
+        '{"to": "png", "x": "1"}': "to is png there .* here",
+    }.items():
+        (out / ".candlelight-export").write_text(text)
+        with refused(rf"holds another export \({told}\)"):
+            export_webdataset(frames_copy, out, "free")
 
 
 def test_layers_can_be_chosen(frames_root, tmp_path):

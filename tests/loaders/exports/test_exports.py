@@ -147,7 +147,7 @@ def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
 )
 def test_other_options_need_another_folder(roots, tmp_path, name, options):
     EXPORTS[name](roots[name], tmp_path / "out")
-    with refused(r"out: holds another export .*; name another folder"):
+    with refused(rf"out: holds another export \({next(iter(options))} is .* here\); name another folder"):
         EXPORTS[name](roots[name], tmp_path / "out", **options)
 
 

@@ -135,7 +135,7 @@ def add_layer(path):
         ),
         (
             lambda path: edit_json(path / "metadata.json", lambda text: text.update(exposure=2.5)),
-            "000005/metadata.json differs from its line in SHA256SUMS; delete .* and render again",
+            "000005/metadata.json differs from its line in SHA256SUMS; mend it: candlelight render --repair",
         ),
         (lambda path: (path / "image.png").unlink(), "000005/image.png is missing"),
     ],

@@ -199,7 +199,7 @@ def test_replicates_are_every_twentieth_row_and_planted_files_land_where_they_mu
         with refused("`mine`: (expected rows of finite numbers, effect, low and high|.* must be finite)"):
             score(plans / "effects-overlap.parquet", OVERLAP, models={"mine": wrong})
     for text, message in {
-        "effect,low\n1,2\n": "'high'; expected a CSV file with the columns effect,low,high",
+        "effect,low\n1,2\n": "no column `high`; expected a CSV file with the columns effect,low,high",
         "effect,low,high\n1,2,1\n": "expected rows of finite numbers, effect, low and high, with low <= high",
         "effect,low,high\n": "expected rows of finite numbers|index",
         "effect,low,high\nmuch,2,3\n": "could not convert",
@@ -212,15 +212,15 @@ def test_replicates_are_every_twentieth_row_and_planted_files_land_where_they_mu
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"values": "dim"}, "expected two values and different names, got dim"),
-        ({"adjust": ["power"]}, "expected two values and different names"),
+        ({"values": "dim"}, "`values`: expected two values such as dim,bright, got dim"),
+        ({"adjust": ["power"]}, "`power` stands twice among `treatment`, `outcome` and `adjust`"),
         ({"values": "dim,dark"}, "`lamp` is never dark in set `observed`; expected two of: bright, dim"),
         ({"outcome": "luminance"}, "luminance: a plan has no images"),
-        ({"outcome": "brightness"}, "no factor or variable `brightness`"),
+        ({"outcome": "brightness"}, "`outcome` brightness: expected one of: .*floor"),
         ({"treatment": "power", "outcome": "lamp", "adjust": []}, "`power` is continuous"),
         (
             {"treatment": "floor", "values": "0.2,0.5", "adjust": []},
-            "one set with do.floor = 0.5. .* got none",
+            "one set of 4 rows or more under do.floor = 0.5. alone, got none",
         ),
         ({"interventions": "do_dim,do_dark"}, "set `do_dark` is not there; expected one of"),
         ({"replicates": 600}, "at least 4 rows in each of 600 replicates .*, got 3 of 2000 observed rows"),
@@ -281,10 +281,11 @@ def write_rooms(root):
     """Write frames of noise, the brighter the brighter the lamp is."""
     nodes = (
         CausalNode(name="copy", kind="factor", type="categorical", mechanism=""),
-        CausalNode(name="lamp", kind="factor", type="categorical", mechanism=""),
+        CausalNode(name="sky", kind="hidden", type="continuous", mechanism=""),
+        CausalNode(name="lamp", kind="factor", type="categorical", mechanism="", parents=("sky",)),
     )
     graphs = {
-        name: CausalGraph(nodes=(nodes[0], nodes[1].model_copy(update={"intervened": kind})))
+        name: CausalGraph(nodes=(*nodes[:2], nodes[2].model_copy(update={"intervened": kind})))
         for name, kind in {"observed": "none", "do_dim": "all", "do_bright": "all"}.items()
     }
     copies = FactorInfo(name="copy", kind="categorical", values=tuple(range(12)))
@@ -328,6 +329,7 @@ WORDS = (
 def test_outcomes_of_images(rooms):
     printed = run(*WORDS.split(), "--outcome", "luminance", "--out", "a.json", "--report", "a.html")
     assert "3 replicates of 8 of 24 observed rows" in printed
+    assert "adjustment fails if all factors and variables change the image: a backdoor path" in printed
     assert "propensities: estimated by logistic regression" in printed
     page = (rooms.parent / "a.html").read_text()
     assert page.count("<svg") >= 1
