@@ -26,6 +26,7 @@ from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.result import MeanResult, align_columns, model_name, notes_of, table
 
 _LINE_LENGTH = 50  # characters of the names of layers that fit below a plot
+CONTROLLED = ("effect against control", "p of permutation")
 NEEDS = ("layers", "target", "gradient_of", "p")
 READING = (
     TextBlock(
@@ -73,16 +74,19 @@ def _scores(results: Sequence[MeanResult]) -> TableBlock:
     every = [(result, one) for result in results for one in result.details["scores"]]
     rows = [_row(result, one) for result, one in every]
     scored = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
-    head = (*scored, "random vectors", "accuracy", "p of t-test", "p of permutation")
+    head = (*scored, "random vectors", "accuracy", "p of t-test", *CONTROLLED)
     caption = (
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
         "scores and derivatives of random vectors; held-out accuracy of the vectors; p of the t-test against "
         "random vectors"
     )
     if any("control" in one for _, one in every):
-        caption += "; p of the permutation test against the control, corrected for all concepts"
+        caption += (
+            "; effect against the control in standard deviations of exchanges, positive where the concept "
+            "raises a logit or lowers a loss; p of its permutation test, corrected for all concepts"
+        )
         return TableBlock(caption, head, tuple(rows))
-    return TableBlock(caption, head[:-1], tuple(row[:-1] for row in rows))
+    return TableBlock(caption, head[:-2], tuple(row[:-2] for row in rows))
 
 
 def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:
@@ -98,7 +102,11 @@ def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:
         with_deviation(*(_float(one[key]) for key in ("random_derivative", "random_derivative_spread"))),
         number(one["accuracy"]),
         number(one["t_test_p"], 2),
-        number(one["control"]["adjusted_p"], 2) if "control" in one else "no control",
+        *(
+            (number(one["control"]["effect"]), number(one["control"]["adjusted_p"], 2))
+            if "control" in one
+            else ("no control", "no control")
+        ),
     )
 
 
@@ -183,7 +191,7 @@ def _float(value: float | None) -> float:
 
 
 def vectors_table(results: Sequence[MeanResult]) -> str:
-    """Write for each model, layer and concept the spread over runs, random vectors, accuracy and p-value."""
+    """Write for each model, layer and concept the spread over runs, random vectors, accuracy and tests."""
     head = [
         "model",
         "layer",
@@ -193,7 +201,7 @@ def vectors_table(results: Sequence[MeanResult]) -> str:
         "derivative ± runs",
         "random ± runs",
     ]
-    rows = [(*head, "accuracy", "p of t-test", "p of permutation")]
+    rows = [(*head, "accuracy", "p of t-test", *CONTROLLED)]
     for result in results:
         for one in result.details["scores"]:
             pairs = (
@@ -206,10 +214,11 @@ def vectors_table(results: Sequence[MeanResult]) -> str:
                 )
             )
             numbers = (_short(one[name]) for name in ("accuracy", "t_test_p"))
-            control = _short(one["control"]["adjusted_p"]) if "control" in one else ""
-            rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, control))
+            tested = one.get("control")
+            control = (_short(tested["effect"]), _short(tested["adjusted_p"])) if tested else ("", "")
+            rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, *control))
     if not any(row[-1] for row in rows[1:]):  # no test against a control
-        rows = [row[:-1] for row in rows]
+        rows = [row[:-2] for row in rows]
     return align_columns(rows)
 
 
