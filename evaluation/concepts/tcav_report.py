@@ -36,8 +36,9 @@ READING = (
         "the concept raises a logit, or lowers a loss. The derivative says how far, for a step of length 1."
     ),
     TextBlock(
-        "No direction is better. A score means something only against random vectors: the concept matters "
-        "where it lies outside their range. Derivatives of different layers have different units.",
+        "No direction is better. A score within the range of random vectors means nothing; outside, the "
+        "network follows something that the images of the concept share. The effect against a control, and "
+        "its p, tell whether it is the concept. Derivatives of different layers have different units.",
         term="How to read",
     ),
     TextBlock(
