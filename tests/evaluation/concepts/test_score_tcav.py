@@ -245,7 +245,9 @@ def test_an_effect_against_the_control_with_the_other_sign_is_noted(memory_view,
     assert one["derivative"] > 0 > one["control"]["effect"]
     note = "`less` at hidden: the effect against its control is -"
     assert any(line.startswith(note) for line in result.details["notes"])
-    assert re.search(r"effect against control +p of permutation\n.* -[0-9.]+ +0.01", vectors_table([result]))
+    assert re.search(
+        r"effect against control +p of permutation .*\n.* -[0-9.]+ +0.01 ", vectors_table([result])
+    )
     options["controls"] = {"less": scene(0.6)}
     result = score(Means(), **options, runs=3, permutations=99)
     assert not any("effect against" in line for line in result.details["notes"])
