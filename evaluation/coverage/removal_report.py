@@ -312,7 +312,7 @@ def removal_lines(results: Sequence[MeanResult]) -> list[str]:
     notes = [f"note: {text}" for text in _notes(results)]
     lines = score_grid(_only(results, _MAIN))
     for group in _by_classifier(results):
-        first, *others = _methods(group) or group
+        first, *others = _methods(group) or group[:1]
         lines += [str(compare(first, other, _VERDICT)) for other in others]
         if accuracy := first.details.get("accuracy_by_absent"):
             shares = ", ".join(f"{count}: {number(value)}" for count, value in accuracy)
