@@ -49,7 +49,7 @@ def compare_command(first: Path, second: Path | None, column: str | None) -> Non
     """Compare saved results on the same data: the difference, its interval, and the better model.
 
     With two files, each result of the first is compared with each result of the second. With one file, its
-    results are compared with each other.
+    results are compared with each other, except its controls.
 
     \b
     candlelight evaluate compare lmse-retinex.json lmse-mine.json --column lmse_shading
@@ -62,7 +62,10 @@ def compare_command(first: Path, second: Path | None, column: str | None) -> Non
 
     errors: list[InputError] = []
     results = read_results(first)
-    all_pairs = product(results, read_results(second)) if second else combinations(results, 2)
+    all_pairs = [*(product(results, read_results(second)) if second else combinations(results, 2))]
+    if not second:
+        some = [pair for pair in all_pairs if any(one.about.model.get("source") != "control" for one in pair)]
+        all_pairs = some or all_pairs
     pairs = [(one, other) for one, other in all_pairs if one.to_json() != other.to_json()]
     if not pairs:
         raise InputError(f"expected two different results, got one in {second or first}; name another file")

@@ -410,6 +410,7 @@ class _Network:
                 for layer, score in of_layers.items():
                     columns[f"{name} at {layer}{ending}"] = tuple(getattr(score, of).tolist())
         about = record.name, record.version, record.better, self.named, described, self.settings
+        details = [one for layer in self.layers for one in self._describe(layer, scores)]
         return MeanResult(
             make_provenance(*about),
             tuple(data.test.ids),
@@ -417,8 +418,8 @@ class _Network:
             columns,
             (),
             {
-                "scores": [one for layer in self.layers for one in self._describe(layer, scores)],
-                "notes": [*self._notes(), *probe.notes()],
+                "scores": details,
+                "notes": [*self._notes(), *self._contradictions(details), *probe.notes()],
             },
             {f"{name} at {layer}": (0.0, 1.0) for name, of_layers in scores.items() for layer in of_layers},
         )
@@ -452,6 +453,17 @@ class _Network:
             "two, or the same ones in both"
             for name in self.data.controls
             if not self._tested(name)
+        ]
+
+    def _contradictions(self, details: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Word a note for each concept whose effect against its control has the other sign."""
+        return [
+            f"`{one['concept']}` at {one['layer']}: the effect against its control is {effect:+.2g}, but the "
+            f"derivative against the negatives {one['derivative']:+.2g}; the effect is of the concept alone"
+            for one in details
+            if (p := one.get("control", {}).get("adjusted_p")) is not None and p < self.run.options.p
+            if one["derivative"] is not None
+            if (effect := one["control"]["effect"]) * one["derivative"] < 0
         ]
 
     def _describe(self, layer: str, scores: Mapping[str, Mapping[str, TCAVScore]]) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.result import MeanResult, align_columns, model_name, notes_of, table
 
 _LINE_LENGTH = 50  # characters of the names of layers that fit below a plot
+_CONTROLLED = ("effect against control", "p of permutation")
 NEEDS = ("layers", "target", "gradient_of", "p")
 READING = (
     TextBlock(
@@ -35,8 +36,9 @@ READING = (
         "the concept raises a logit, or lowers a loss. The derivative says how far, for a step of length 1."
     ),
     TextBlock(
-        "No direction is better. A score means something only against random vectors: the concept matters "
-        "where it lies outside their range. Derivatives of different layers have different units.",
+        "No direction is better. A score within the range of random vectors means nothing; outside, the "
+        "network follows something that the images of the concept share. The effect against a control, and "
+        "its p, tell whether it is the concept. Derivatives of different layers have different units.",
         term="How to read",
     ),
     TextBlock(
@@ -74,16 +76,28 @@ def _scores(results: Sequence[MeanResult]) -> TableBlock:
     every = [(result, one) for result in results for one in result.details["scores"]]
     rows = [_row(result, one) for result, one in every]
     scored = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
-    head = (*scored, "random vectors", "accuracy", "p of t-test", "p of permutation")
+    head = (*scored, "random vectors", "accuracy", *_CONTROLLED, "p of t-test")
     caption = (
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
-        "scores and derivatives of random vectors; held-out accuracy of the vectors; p of the t-test against "
-        "random vectors"
+        "scores and derivatives of random vectors; held-out accuracy of the vectors; "
     )
+    t_test = "p of the t-test against random vectors"
     if any("control" in one for _, one in every):
-        caption += "; p of the permutation test against the control, corrected for all concepts"
-        return TableBlock(caption, head, tuple(rows))
-    return TableBlock(caption, head[:-1], tuple(row[:-1] for row in rows))
+        caption += (
+            "effect against the control in standard deviations of exchanges, positive where the concept "
+            "raises a logit or lowers a loss; p of its permutation test, corrected for all concepts; "
+        )
+        return TableBlock(caption + t_test, head, tuple(rows))
+    return TableBlock(caption + t_test, *_without_tests(head, rows))
+
+
+def _without_tests(
+    head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Leave out the columns of tests against controls."""
+    kept = [place for place, name in enumerate(head) if name not in _CONTROLLED]
+    first, *rest = (tuple(row[place] for place in kept) for row in (head, *rows))
+    return first, tuple(rest)
 
 
 def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:
@@ -98,8 +112,12 @@ def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:
         with_interval(result.scores[f"{name}, derivative"]),
         with_deviation(*(_float(one[key]) for key in ("random_derivative", "random_derivative_spread"))),
         number(one["accuracy"]),
+        *(
+            (number(one["control"]["effect"]), number(one["control"]["adjusted_p"], 2))
+            if "control" in one
+            else ("no control", "no control")
+        ),
         number(one["t_test_p"], 2),
-        number(one["control"]["adjusted_p"], 2) if "control" in one else "no control",
     )
 
 
@@ -184,7 +202,7 @@ def _float(value: float | None) -> float:
 
 
 def vectors_table(results: Sequence[MeanResult]) -> str:
-    """Write for each model, layer and concept the spread over runs, random vectors, accuracy and p-value."""
+    """Write for each model, layer and concept the spread over runs, random vectors, accuracy and tests."""
     head = [
         "model",
         "layer",
@@ -194,7 +212,7 @@ def vectors_table(results: Sequence[MeanResult]) -> str:
         "derivative ± runs",
         "random ± runs",
     ]
-    rows = [(*head, "accuracy", "p of t-test", "p of permutation")]
+    rows = [(*head, "accuracy", *_CONTROLLED, "p of t-test")]
     for result in results:
         for one in result.details["scores"]:
             pairs = (
@@ -206,11 +224,13 @@ def vectors_table(results: Sequence[MeanResult]) -> str:
                     ("random_derivative", "random_derivative_spread"),
                 )
             )
-            numbers = (_short(one[name]) for name in ("accuracy", "t_test_p"))
-            control = _short(one["control"]["adjusted_p"]) if "control" in one else ""
-            rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, control))
-    if not any(row[-1] for row in rows[1:]):  # no test against a control
-        rows = [row[:-1] for row in rows]
+            tested = one.get("control")
+            control = (_short(tested["effect"]), _short(tested["adjusted_p"])) if tested else ("", "")
+            numbers = _short(one["accuracy"]), *control, _short(one["t_test_p"])
+            rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers))
+    if not any("control" in one for result in results for one in result.details["scores"]):
+        first, rest = _without_tests(rows[0], rows[1:])
+        rows = [first, *rest]
     return align_columns(rows)
 
 

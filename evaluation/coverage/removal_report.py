@@ -49,6 +49,7 @@ from candlelight.evaluation.report.tiles import (
     scale_for_page,
     scale_mask_for_page,
 )
+from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import LEAST_GROUPS, mean_interval
 from candlelight.evaluation.run.result import (
@@ -64,6 +65,7 @@ _IMAGES = 4  # in pictures
 _PANELS = 3  # beside each other
 _TITLE = 20  # characters in the width of a panel
 _NEEDING_CLASSES = "controlled", "target_sensitivity"
+_VERDICT = "single_deletion_above_moved"
 _TABLES = {
     "FunnyBirds: three groups, and their mean": (
         "explainability", "completeness", "single_deletion", "target_sensitivity", "controlled",
@@ -87,8 +89,19 @@ _MAIN = (
 
 
 def _only(results: Sequence[MeanResult], names: Collection[str]) -> list[MeanResult]:
-    """Keep some columns of results."""
-    return [replace(one, columns={name: one.columns[name] for name in names}) for one in results]
+    """Keep some columns of results, of those that any result defines."""
+    known = [name for name in names if name not in _undefined(results)]
+    return [replace(one, columns={name: one.columns[name] for name in known}) for one in results]
+
+
+def _undefined(results: Sequence[MeanResult]) -> list[str]:
+    """Name the columns that are undefined for all images and methods."""
+    return [name for name in BETTER if all(np.isnan(one.columns[name]).all() for one in results)]
+
+
+def _methods(results: Sequence[MeanResult]) -> list[MeanResult]:
+    """Leave out the controls."""
+    return [one for one in results if one.about.model["source"] != "control"]
 
 
 def removal_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
@@ -96,6 +109,7 @@ def removal_section(results: Sequence[MeanResult], pictures: Sequence[Block]) ->
     blocks: list[Block] = [
         scores_table(f"{caption}, with 95 % intervals", _only(results, names))
         for caption, names in _TABLES.items()
+        if not {*names} <= {*_undefined(results)}
     ]
     blocks += [note(text) for text in (*notes_of(results), *_notes(results))]
     for group in _by_classifier(results):
@@ -112,14 +126,19 @@ def _by_classifier(results: Sequence[MeanResult]) -> list[list[MeanResult]]:
 
 
 def _notes(results: Sequence[MeanResult]) -> list[str]:
-    methods = [one for one in results if one.about.model["source"] != "control"] or [*results]
+    methods = _methods(results) or [*results]
     notes = network_notes(methods)
     for one in results:
         if one.failed:
             count = f"{len(one.failed)} of {len(one.ids)} maps are missing or not finite"
             notes.append(f"{model_name(one)}: {count}, and count as the worst.")
-    missing = [name for name in _NEEDING_CLASSES if all(np.isnan(one.columns[name]).all() for one in results)]
-    if missing:
+    undefined = _undefined(results)
+    others = [name for name in undefined if name not in _NEEDING_CLASSES and "_above_" not in name]
+    if others:
+        notes.append(
+            f"Undefined for all images, without their counterfactuals (docs/removal.md): {', '.join(others)}."
+        )
+    if missing := [name for name in _NEEDING_CLASSES if name in undefined]:
         notes.append(
             f"Undefined for all images: {', '.join(missing)}. Explainability is the mean of the rest. These "
             "scores need images of several classes that share parts."
@@ -299,9 +318,16 @@ def _image_block(run: Run[Any], row: KnownImage) -> PicturesBlock:
 
 
 def removal_lines(results: Sequence[MeanResult]) -> list[str]:
-    """Write the main scores of the methods, and notes that their details do not hold."""
+    """Write the main scores, comparisons of the first method, the accuracy of the classifier, and notes."""
     notes = [f"note: {text}" for text in _notes(results)]
-    return [*score_grid(_only(results, _MAIN)), *notes]
+    lines = score_grid(_only(results, _MAIN))
+    for group in _by_classifier(results):
+        first, *others = _methods(group) or group[:1]
+        lines += [str(compare(first, other, _VERDICT)) for other in others]
+        if accuracy := first.details.get("accuracy_by_absent"):
+            shares = ", ".join(f"{count}: {number(value)}" for count, value in accuracy)
+            lines.append(f"accuracy of {first.details['network']['of']} by number of absent parts: {shares}")
+    return [*lines, *notes]
 
 
 REMOVAL_PAGE = Page(

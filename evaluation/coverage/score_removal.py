@@ -297,6 +297,9 @@ def score_removal(run: Run[RemovalOptions]) -> dict[str, Result]:
                 raise InputError(f"a control has the name `{taken[0]}`; give the explanation another name")
             part = replace(own, models=mine | controls)
             known = _read_truth(part, classifier, labels)
+            if not any(_has_shapley_values(row) for row in known):
+                shapley = next(one for one, named in controls.items() if named.model is PAINTED["shapley"])
+                part = replace(part, models={one: part.models[one] for one in part.models if one != shapley})
             found = _measure(part, known, classifier)
             name = fitted.source.name if fitted else user
             facts = _describe(known, labels, part.data.groups, name)
@@ -314,6 +317,10 @@ def _controls(before: str) -> dict[str, NamedModel]:
         name: replace(one, identity=replace(one.identity, source="shipped"))
         for name, one in identify_models(controls, [], "srgb", None).items()
     }
+
+
+def _has_shapley_values(row: KnownImage) -> bool:
+    return bool(part_shapley(row.truth.rendered, row.target).values.isfinite().any())
 
 
 def _read_truth(

@@ -216,8 +216,9 @@ def _results(run: Run[LeaksOptions], measured: Measured) -> dict[str, Result]:
         counts = {layer: int(rows[name][f"interaction_{layer}"].isnan().sum()) for layer in LEAK_OF}
         lost = [f"{layer} in {count} of {len(ids)} grids" for layer, count in counts.items() if count]
         told = f"`{name}`: no shares, as the layer is constant or missing: {', '.join(lost)}"
-        notes = [*run.notes(name).get("notes", []), *([told] if lost else [])]
         about = run.provenance(name)
+        told_of = lost and about.model["source"] != "control"  # a constant control is so by design
+        notes = [*run.notes(name).get("notes", []), *([told] if told_of else [])]
         results[name] = MeanResult(about, ids, groups, columns, failed, {"notes": notes}, _RANGES)
     return results
 

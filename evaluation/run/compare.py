@@ -71,6 +71,8 @@ class Comparison:
 
     @property
     def _obstacle(self) -> str:
+        if not self.groups:
+            return "no row is defined in both"
         if few := {kind: str(count) for kind, count in self.units.items() if count < LEAST_GROUPS}:
             return f"expected {LEAST_GROUPS} or more {' and '.join(few)}, got {' and '.join(few.values())}"
         if math.isnan(self.p_value):

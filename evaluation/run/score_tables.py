@@ -1,6 +1,7 @@
 """Tables of scores as CSV, Markdown and LaTeX, for other programs and papers.
 
-Models are rows; in Markdown and LaTeX they are columns where there are many scores, and more than models.
+Models are rows; in Markdown and LaTeX they are columns where there are many scores, and more than models, and
+scores that no model defines are left out.
 """
 
 import math
@@ -70,7 +71,7 @@ def score_markdown(results: Sequence[Result], intervals: bool = False) -> str:
         | vae | **0.5** |
         | net | 0.25 |
     """
-    columns = (tabulated := _tabulate(results))[0]
+    columns = (tabulated := _defined(_tabulate(results)))[0]
     arrows = {"lower": " ↓", "higher": " ↑", "neither": ""}
     head = ["model", *(f"{name}{arrows[better]}" for name, better in columns.items())]
     lines = _oriented(head, _cells(tabulated, intervals, "**{}**".format, str))
@@ -100,7 +101,7 @@ def score_latex(results: Sequence[Result], intervals: bool = False) -> str:
         \bottomrule
         \end{tabular}
     """
-    columns = (tabulated := _tabulate(results))[0]
+    columns = (tabulated := _defined(_tabulate(results)))[0]
     head = ["model", *(f"{_escape(name)}{_ARROWS[better]}" for name, better in columns.items())]
     lines = _oriented(head, _cells(tabulated, intervals, r"\textbf{{{}}}".format, _escape))
     first, *rest = (rf"{' & '.join(line)} \\" for line in lines)
@@ -131,6 +132,17 @@ def _tabulate(results: Sequence[Result]) -> _Table:
         rows | published,
         {model_name(result) for result in results if competing(result, 0) is not None},
     )
+
+
+def _defined(tabulated: _Table) -> _Table:
+    """Leave out columns that are undefined for all models, unless all are."""
+    columns, rows, rivals = tabulated
+    known = {
+        name: better
+        for name, better in columns.items()
+        if not all(math.isnan(row[name].value) for row in rows.values() if name in row)
+    }
+    return known or columns, rows, rivals
 
 
 def _kind(result: Result) -> str:

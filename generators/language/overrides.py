@@ -42,7 +42,8 @@ def override(data: dict[str, Any], change: str) -> None:
     field, equals, text = change.partition("=")
     if not equals or not field:
         raise InputError(
-            f"{argument('overrides')}: expected FIELD=VALUE as in image.width=64, got `{change}`"
+            f"{argument('overrides')}: expected FIELD=VALUE as in image.width=64, got `{change}`; "
+            f"{argument('sets')} names image sets"
         )
     with within(f"{argument('overrides')} {field}"):
         try:

@@ -15,6 +15,7 @@ from candlelight.evaluation.concepts import (
     layer_gradients,
     set_images,
 )
+from candlelight.evaluation.concepts.tcav_report import vectors_table
 from candlelight.evaluation.models import ModelIdentity, NamedModel
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result import table
@@ -227,6 +228,29 @@ def test_a_control_tells_a_concept_from_its_scene(memory_view, noisy):
     # The permutation test has the sign of the target.
     turned = score(Means(), **options | {"target": "loss:logit:0"}, runs=10, permutations=199)
     assert turned.details["scores"][0]["control"]["effect"] == pytest.approx(-red["effect"])
+
+
+def test_an_effect_against_the_control_with_the_other_sign_is_noted(memory_view, noisy):
+    generator = torch.Generator().manual_seed(1)
+
+    def scene(red):
+        """Images that are redder than the negatives, with or without the concept, which takes red away."""
+        images = 0.2 * torch.rand(24, 3, SIDE, SIDE, generator=generator)
+        images[:, 0] += red
+        return memory_view(list(images), name=f"red {red}")
+
+    options = noisy | {"concepts": {"less": scene(0.7)}, "layers": ["hidden"], "target": "logit:0"}
+    result = score(Means(), **options, controls={"less": scene(0.8)}, runs=3, permutations=99)
+    (one,) = result.details["scores"]
+    assert one["derivative"] > 0 > one["control"]["effect"]
+    note = "`less` at hidden: the effect against its control is -"
+    assert any(line.startswith(note) for line in result.details["notes"])
+    assert re.search(
+        r"effect against control +p of permutation .*\n.* -[0-9.]+ +0.01 ", vectors_table([result])
+    )
+    options["controls"] = {"less": scene(0.6)}
+    result = score(Means(), **options, runs=3, permutations=99)
+    assert not any("effect against" in line for line in result.details["notes"])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torch import nn
 from candlelight.evaluation.coverage import explained_images, score_removal
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explainers import Explainer
+from candlelight.evaluation.coverage.removal_report import removal_lines
 from candlelight.evaluation.coverage.score_removal import BETTER
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.evaluate import evaluate
@@ -340,8 +342,29 @@ def test_fewer_sets_leave_checks_undefined_and_estimate_shapley_values(memory_vi
     results = check(alone, reads_parts)
     assert results["true effects"].scores["single_deletion"].value == 1
     assert math.isnan(results["true effects"].scores["shapley"].value)
+    assert "shapley" not in results  # the control of values that nobody knows
     # No set of important parts is rendered both alone and absent.
     assert math.isnan(results["flat"].scores["completeness"].value)
+
+
+def test_lines_name_the_better_method_and_leave_out_what_is_undefined(memory_view):
+    alone = [("beak",), ("crest",), ("tail",)]
+    view = memory_view([item(row % 4, row, alone) for row in range(8)])
+
+    def paint(images, targets):
+        return sum(
+            weight * mask_of(slot).float() for slot, weight in zip(SLOTS, (4, 2, 1), strict=True)
+        ).expand(len(images), -1, -1)
+
+    methods = {"flat": attribution(constant_image), "right": attribution(paint)}
+    text = "\n".join(removal_lines([*check(view, reads_parts, methods, LABELS * 2).values()]))
+    assert "right is better than flat\nsingle_deletion_above_moved ↑: flat - right = -" in text
+    assert re.search(r"^accuracy of .* by number of absent parts: 0: 1.00, 1: ", text, re.M)
+    assert (
+        "note: Undefined for all images, without their counterfactuals (docs/removal.md): shapley, comp"
+        in text
+    )
+    assert "shapley_above_moved" not in text
 
 
 def test_a_part_that_never_goes_alone_is_refused(memory_view):

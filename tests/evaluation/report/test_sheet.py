@@ -16,22 +16,20 @@ TILE = 96, 128  # of frames of 6 x 8 pixels, sixteen times as large
 
 
 def test_each_row_has_its_factors_above_it_and_each_column_its_name(plain):
-    one = contact_sheet(plain, [0], ["image"])
-    two = contact_sheet(plain, [0, 0], ["image"])
-    assert (two[-TILE_GAP:] == BACKGROUND).all()
-    caption_and_tile = len(two) - len(one)
-    caption = caption_and_tile - TILE[0]
+    layers = ["image"] * 4  # as many as make a row of one sample
+    sheet = contact_sheet(plain, [0, 1, 0], layers)
+    assert (sheet[-TILE_GAP:] == BACKGROUND).all()
+    band = len(sheet) - len(contact_sheet(plain, [0, 1], layers))
+    caption = band - TILE[0]
     assert caption > 0
     # The rest at the top is the header: it has ink, as has each caption.
-    header = two[TILE_GAP : len(two) - TILE_GAP - 2 * caption_and_tile]
+    header, bands = np.split(sheet[TILE_GAP:-TILE_GAP], [-3 * band])
     assert len(header) > 0
     assert (header > 200).any()
-    first = two[TILE_GAP + len(header) :][:caption_and_tile]
-    second = two[TILE_GAP + len(header) + caption_and_tile :][:caption_and_tile]
-    np.testing.assert_array_equal(first, second)
+    first, other, again = np.split(bands, 3)
+    np.testing.assert_array_equal(first, again)
     assert (first[:caption] > 200).any()
-    other = contact_sheet(plain, [0, 1], ["image"])
-    assert (other[-TILE_GAP - caption_and_tile :][:caption] != second[:caption]).any()
+    assert (first[:caption] != other[:caption]).any()
 
 
 def test_long_captions_are_wrapped_and_do_not_widen_the_sheet(plain):

@@ -54,6 +54,9 @@ def test_one_file_or_two_on_the_command_line(tmp_path):
     write_results(path, results)
     for words, count in (([path], 3), ([path, path], 6)):  # no result is compared with itself
         assert run("evaluate", "compare", *words).count("lmse ↓: ") == count
+    controls = [means([rank, 2.0], model={"name": f"{rank}", "source": "control"}) for rank in (1, 3)]
+    write_results(path, [*results[:2], *controls])
+    assert run("evaluate", "compare", path).count("lmse ↓: ") == 5  # not the two controls
     write_results(path, results[:1])
     assert "expected two different results, got one in" in refusal("evaluate", "compare", path)
 

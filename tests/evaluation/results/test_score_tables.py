@@ -121,3 +121,12 @@ def test_many_scores_are_rows_beside_models():
         shown = score_markdown([result(f"m{row}", some) for row in range(count)])
         assert shown.startswith("| model | s_0 ↑ |")
     assert score_csv(results).startswith("model,s_0,")
+
+
+def test_scores_that_no_model_defines_are_left_out():
+    scores = {"s": (0.5, NAN, NAN), "t": (NAN, NAN, NAN), "u": (0.25, NAN, NAN)}
+    results = [result("a", scores), result("b", scores | {"u": (NAN, NAN, NAN)})]
+    assert score_markdown(results).splitlines()[0] == "| model | s ↑ | u ↑ |"
+    assert score_latex(results).splitlines()[3] == r"model & s $\uparrow$ & u $\uparrow$ \\"
+    assert score_csv(results).startswith("model,s,s low,s high,t,")
+    assert score_markdown([result("a", {"t": (NAN, NAN, NAN)})]).splitlines()[-1] == "| a | undefined |"
