@@ -81,10 +81,15 @@ def argument(name: str, in_python: str = "") -> str:
 def did_you_mean(value: object, known: Iterable[object]) -> str:
     """Suggest the most similar known name, for the end of a message; "" if no name is similar.
 
+    Numbers with equal digits are not similar.
+
     Example:
-        >>> did_you_mean("bleu", ["red", "blue"])
-        '; did you mean `blue`?'
+        >>> did_you_mean("bleu", ["red", "blue"]), did_you_mean(9000, [12000])
+        ('; did you mean `blue`?', '')
     """
+    with suppress(ValueError):
+        float(str(value))
+        return ""
     near = difflib.get_close_matches(str(value), map(str, known), 1)
     return f"; did you mean `{near[0]}`?" if near else ""
 

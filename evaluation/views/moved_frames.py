@@ -140,7 +140,8 @@ def _open_moved(request: Request, text: DataText | None, options: MovedOptions) 
     whole: dict[str, list[_Scene]] = {scene.transform: [] for scene in found}
     incomplete = []
     for scene in found:
-        if needed[scene.frames.set_name, scene.transform] == set(scene.by_magnitude):
+        magnitudes = needed[scene.frames.set_name, scene.transform]
+        if len(magnitudes) > 1 and magnitudes == set(scene.by_magnitude):
             whole[scene.transform].append(scene)
         else:
             incomplete.append(scene.id)

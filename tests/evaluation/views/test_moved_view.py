@@ -185,8 +185,11 @@ def test_a_magnitude_that_no_scene_has_is_not_missing(without):
     assert view[0].magnitudes.tolist() == [0, 0.1]
 
 
-def test_no_complete_scene(without):
-    root = without(lambda name, scene, cell: 0 in (cell.get("translation"), cell.get("saturation")))
+@pytest.mark.parametrize("reference", [False, True])
+def test_no_complete_scene(without, reference):
+    root = without(
+        lambda name, scene, cell: "translation" in cell and (cell["translation"] != 0) == reference
+    )
     with refused("expected a scene with all magnitudes, got none; render"):
         open_data("moved", root, set_name="translation")
 
