@@ -33,7 +33,7 @@ _PAGE = """# Fields of a recipe
 Every field of a recipe, nested as in the YAML: above each field its meaning, its type, its unit and its
 default, behind it an example. `NAME` stands for a name of your own, `$name` for the value of the factor or
 variable of that name. `candlelight recipes fields` prints the same, `candlelight recipes fields lights` one
-field with its parts. [recipes.md](recipes.md) says how the fields work together.
+field with its parts. [Recipes](recipes.md) shows how the fields work together.
 
 ```yaml
 {fields}
