@@ -12,6 +12,7 @@ from shlex import quote
 from typing import Any
 
 import yaml
+from docutils import nodes
 
 from candlelight.version import code_version
 
@@ -57,6 +58,8 @@ exclude_patterns = ["strips", "tutorials/*/**"]  # the notebooks render beside t
 autosummary_generate = False
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+default_role = "py:obj"
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 napoleon_use_ivar = True
@@ -102,7 +105,10 @@ def write_reference(app: Any) -> None:
             "",
             f".. currentmodule:: {package}",
             "",
-            f"Names of ``{package}``.",
+            f".. automodule:: {package}",
+            "   :no-index:",
+            "",
+            f"Import from ``{package}``:",
             "",
         ]
         lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in described)]
@@ -165,14 +171,48 @@ def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, li
         text,
         flags=re.M,
     )
-    parts = re.split(r"(``[^`]+``)", text)
+    text = re.sub(r"(?m)^((?:Returns|Yields):\n +)", r"\1: ", text)  # the text before a colon is no type
+    parts = re.split(r"(``[^`]+``)", link_pages(text, "../"))
     parts[::2] = [re.sub(r"(?<![\\`])([|*])(?=\S)", r"\\\1", part) for part in parts[::2]]
     lines[:] = "".join(parts).split("\n")
 
 
+def shorten_types(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Show the types of attributes without their modules."""
+    for index, line in enumerate(lines):
+        if ":vartype " in line:
+            lines[index] = re.sub(r"(?<![~\w.])((?:\w+\.)+[A-Z]\w*)", r"~\1", line)
+
+
+def shorten_signature(
+    app: Any, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Leave out the arguments of protocols, and of options, which are listed with their meaning."""
+    hidden = what == "class" and ("Annotated" in str(signature) or getattr(thing, "_is_protocol", False))
+    return ("" if hidden else signature), returned
+
+
+def link_pages(text: str, folder: str = "") -> str:
+    """Turn names of pages, as docs/packs.md, into links."""
+    return re.sub(r"\bdocs/([\w-]+)\.md", rf":doc:`{folder}\1`", text)
+
+
+def link_options(app: Any, context: Any, lines: list[str]) -> None:
+    """Link the pages that the help of options names."""
+    lines[:] = link_pages("\n".join(lines)).split("\n")
+
+
+def draw_dashes(app: Any, document: Any) -> None:
+    """Draw the two hyphens between a parameter and its meaning as a dash."""
+    for text in [text for text in document.findall(nodes.Text) if text == " -- "]:
+        text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
+
+
 def show_examples(app: Any, context: Any, lines: list[str]) -> None:
     """Turn the examples in the help of commands, lines after a bar, into blocks of code."""
-    text = "\n".join(line if line.startswith("| ") else line.replace("*", r"\*") for line in lines)
+    text = "\n".join(
+        line if line.startswith("| ") else link_pages(line.replace("*", r"\*")) for line in lines
+    )
     text = re.sub(
         r"(?m)(?:^\| .*\n?)+",
         lambda block: ".. code-block:: console\n\n" + re.sub(r"(?m)^\| ", "   ", block[0]) + "\n",
@@ -184,6 +224,11 @@ def show_examples(app: Any, context: Any, lines: list[str]) -> None:
 def setup(app: Any) -> None:
     """Register the functions that Sphinx calls."""
     app.connect("sphinx-click-process-description", show_examples)
+    app.connect("sphinx-click-process-options", link_options)
+    app.connect("sphinx-click-process-arguments", link_options)
+    app.connect("autodoc-process-signature", shorten_signature)
+    app.connect("autodoc-process-docstring", shorten_types, priority=600)
+    app.connect("doctree-read", draw_dashes)
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)
