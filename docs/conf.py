@@ -60,6 +60,7 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 default_role = "py:obj"
+highlight_language = "none"  # output that happens to parse is no Python
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 napoleon_use_ivar = True
@@ -187,9 +188,9 @@ def shorten_types(app: Any, what: str, name: str, thing: Any, options: Any, line
 def shorten_signature(
     app: Any, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """Leave out the arguments of protocols, and of options, which are listed with their meaning."""
+    """Leave out the arguments of protocols, and of options, which the page of commands lists."""
     hidden = what == "class" and ("Annotated" in str(signature) or getattr(thing, "_is_protocol", False))
-    return ("" if hidden else signature), returned
+    return "" if hidden else signature and signature.replace("<factory>", "..."), returned
 
 
 def link_pages(text: str, folder: str = "") -> str:
@@ -202,10 +203,12 @@ def link_options(app: Any, context: Any, lines: list[str]) -> None:
     lines[:] = link_pages("\n".join(lines)).split("\n")
 
 
-def draw_dashes(app: Any, document: Any) -> None:
-    """Draw the two hyphens between a parameter and its meaning as a dash."""
-    for text in [text for text in document.findall(nodes.Text) if text == " -- "]:
-        text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
+def set_type(app: Any, document: Any) -> None:
+    """Draw the hyphens between a parameter and its meaning as a dash, and keep numbers beside their percent sign."""
+    for text in list(document.findall(nodes.Text)):
+        better = " \N{EN DASH} " if text == " -- " else text.replace(" %", "\N{NO-BREAK SPACE}%")
+        if better != text and not isinstance(text.parent, nodes.literal | nodes.literal_block):
+            text.parent.replace(text, nodes.Text(better))
 
 
 def show_examples(app: Any, context: Any, lines: list[str]) -> None:
@@ -228,7 +231,7 @@ def setup(app: Any) -> None:
     app.connect("sphinx-click-process-arguments", link_options)
     app.connect("autodoc-process-signature", shorten_signature)
     app.connect("autodoc-process-docstring", shorten_types, priority=600)
-    app.connect("doctree-read", draw_dashes)
+    app.connect("doctree-read", set_type)
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)
