@@ -7,13 +7,15 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from docutils import nodes
 
+from candlelight.evaluation import Help
 from candlelight.version import code_version
 
 # Packages whose names users import, in the order of the reference.
@@ -32,6 +34,9 @@ PACKAGES = {
     "candlelight.evaluation.causal": "Causal representations",
     "candlelight.evaluation.perception": "Perceptual distances",
 }
+
+# Pydantic's own attribute of the classes of recipes is no part of the interface.
+MEMBERS = ("   :members:", "   :exclude-members: model_config")
 
 # Pages of the repository that tests and scripts write, for the appendix.
 APPENDIX = (
@@ -114,7 +119,7 @@ def write_reference(app: Any) -> None:
         ]
         lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in described)]
         for name in described:
-            lines += ["", f".. auto{kinds[name]}:: {name}", *["   :members:"] * (kinds[name] == "class")]
+            lines += ["", f".. auto{kinds[name]}:: {name}", *MEMBERS * (kinds[name] == "class")]
         write_changed(folder / f"{package.removeprefix('candlelight.')}.rst", "\n".join(lines) + "\n")
 
 
@@ -137,7 +142,9 @@ def write_appendix(app: Any) -> None:
     folder.mkdir(exist_ok=True)
     for name in APPENDIX:
         text = (folder.parents[2] / name).read_text(encoding="utf-8")
-        write_changed(folder / Path(name).name, re.sub(r"\]\((?:\.\./)+docs/", "](../", text))
+        write_changed(
+            folder / Path(name).name, re.sub(r"\[(?:docs/)?([^][]*)\]\((?:\.\./)+docs/", r"[\1](../", text)
+        )
 
 
 def render_command(name: str, entry: dict[str, Any]) -> str:
@@ -173,16 +180,40 @@ def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, li
         flags=re.M,
     )
     text = re.sub(r"(?m)^((?:Returns|Yields):\n +)", r"\1: ", text)  # the text before a colon is no type
+    text = re.sub(r"(?m)^( *>>> from )([\w.]+) import ([\w, ]+)$", import_from_package, text)
     parts = re.split(r"(``[^`]+``)", link_pages(text, "../"))
     parts[::2] = [re.sub(r"(?<![\\`])([|*])(?=\S)", r"\\\1", part) for part in parts[::2]]
     lines[:] = "".join(parts).split("\n")
+    if what == "class":
+        lines += describe_fields(thing)
+
+
+def describe_fields(kind: type) -> list[str]:
+    """Describe options by their help, and point from a part of a recipe to its fields."""
+    if hasattr(kind, "model_fields"):
+        return ["", "Its fields: :doc:`../recipe-fields`.", ""]
+    if not is_dataclass(kind):
+        return []
+    types = {one.name: get_args(one.type)[1:] for one in fields(kind)}
+    helps = [(name, note.text) for name, notes in types.items() for note in notes if isinstance(note, Help)]
+    return ["", *(f":ivar {name}: {text}" for name, text in helps), ""]
+
+
+def import_from_package(found: re.Match[str]) -> str:
+    """Let an example import from the package whose names users import, in place of the module of a name."""
+    names = set(found[3].split(", "))
+    for package in sorted(PACKAGES, key=len, reverse=True):
+        if found[2].startswith(package) and names <= {name for name, _ in public_names(package)}:
+            return f"{found[1]}{package} import {found[3]}"
+    return found[0]
 
 
 def shorten_types(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Show the types of attributes without their modules."""
     for index, line in enumerate(lines):
         if ":vartype " in line:
-            lines[index] = re.sub(r"(?<![~\w.])((?:\w+\.)+[A-Z]\w*)", r"~\1", line)
+            mark = "" if "'" in line else "~"  # Sphinx links no name in a type with quotes
+            lines[index] = re.sub(r"(?<![~\w.])((?:\w+\.)+)(?=[A-Z])", mark and r"~\1", line)
 
 
 def shorten_signature(
@@ -204,7 +235,7 @@ def link_options(app: Any, context: Any, lines: list[str]) -> None:
 
 
 def set_type(app: Any, document: Any) -> None:
-    """Draw the hyphens between a parameter and its meaning as a dash, and keep numbers beside their percent sign."""
+    """Draw the hyphens after a parameter as a dash, and keep numbers beside their percent sign."""
     for text in list(document.findall(nodes.Text)):
         better = " \N{EN DASH} " if text == " -- " else text.replace(" %", "\N{NO-BREAK SPACE}%")
         if better != text and not isinstance(text.parent, nodes.literal | nodes.literal_block):
