@@ -181,7 +181,9 @@ def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, li
     )
     text = re.sub(r"(?m)^((?:Returns|Yields):\n +)", r"\1: ", text)  # the text before a colon is no type
     text = re.sub(r"(?m)^( *>>> from )([\w.]+) import ([\w, ]+)$", import_from_package, text)
-    parts = re.split(r"(``[^`]+``)", link_pages(text, "../"))
+    text = re.sub(r"(?m)^( *)(\S.*[^:]):\n\n(?=\1 {2,}\S)", r"\1\2::\n\n", text)  # formulas
+    code = r"(?m)(``[^`]+``|^ *>>> (?:.+\n?)+|(?<=::\n\n)(?: {2,}.+\n?)+)"
+    parts = re.split(code, link_pages(text, "../"))
     parts[::2] = [re.sub(r"(?<![\\`])([|*])(?=\S)", r"\\\1", part) for part in parts[::2]]
     lines[:] = "".join(parts).split("\n")
     if what == "class":
