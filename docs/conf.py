@@ -233,7 +233,7 @@ def link_pages(text: str, folder: str = "") -> str:
 
 def link_options(app: Any, context: Any, lines: list[str]) -> None:
     """Link the pages that the help of options names."""
-    lines[:] = link_pages("\n".join(lines)).split("\n")
+    lines[:] = map(link_pages, lines)
 
 
 def set_type(app: Any, document: Any) -> None:
