@@ -7,12 +7,15 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, get_args
 
 import yaml
+from docutils import nodes
 
+from candlelight.evaluation import Help
 from candlelight.version import code_version
 
 # Packages whose names users import, in the order of the reference.
@@ -31,6 +34,9 @@ PACKAGES = {
     "candlelight.evaluation.causal": "Causal representations",
     "candlelight.evaluation.perception": "Perceptual distances",
 }
+
+# Pydantic's own attribute of the classes of recipes is no part of the interface.
+MEMBERS = ("   :members:", "   :exclude-members: model_config")
 
 # Pages of the repository that tests and scripts write, for the appendix.
 APPENDIX = (
@@ -57,6 +63,9 @@ exclude_patterns = ["strips", "tutorials/*/**"]  # the notebooks render beside t
 autosummary_generate = False
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+default_role = "py:obj"
+highlight_language = "none"  # output that happens to parse is no Python
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 napoleon_use_ivar = True
@@ -102,12 +111,15 @@ def write_reference(app: Any) -> None:
             "",
             f".. currentmodule:: {package}",
             "",
-            f"Names of ``{package}``.",
+            f".. automodule:: {package}",
+            "   :no-index:",
+            "",
+            f"Import from ``{package}``:",
             "",
         ]
         lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in described)]
         for name in described:
-            lines += ["", f".. auto{kinds[name]}:: {name}", *["   :members:"] * (kinds[name] == "class")]
+            lines += ["", f".. auto{kinds[name]}:: {name}", *MEMBERS * (kinds[name] == "class")]
         write_changed(folder / f"{package.removeprefix('candlelight.')}.rst", "\n".join(lines) + "\n")
 
 
@@ -130,7 +142,9 @@ def write_appendix(app: Any) -> None:
     folder.mkdir(exist_ok=True)
     for name in APPENDIX:
         text = (folder.parents[2] / name).read_text(encoding="utf-8")
-        write_changed(folder / Path(name).name, re.sub(r"\]\((?:\.\./)+docs/", "](../", text))
+        write_changed(
+            folder / Path(name).name, re.sub(r"\[(?:docs/)?([^][]*)\]\((?:\.\./)+docs/", r"[\1](../", text)
+        )
 
 
 def render_command(name: str, entry: dict[str, Any]) -> str:
@@ -165,14 +179,76 @@ def clean_docstring(app: Any, what: str, name: str, thing: Any, options: Any, li
         text,
         flags=re.M,
     )
-    parts = re.split(r"(``[^`]+``)", text)
+    text = re.sub(r"(?m)^((?:Returns|Yields):\n +)", r"\1: ", text)  # the text before a colon is no type
+    text = re.sub(r"(?m)^( *>>> from )([\w.]+) import ([\w, ]+)$", import_from_package, text)
+    text = re.sub(r"(?m)^( *)(\S.*[^:]):\n\n(?=\1 {2,}\S)", r"\1\2::\n\n", text)  # formulas
+    code = r"(?m)(``[^`]+``|^ *>>> (?:.+\n?)+|(?<=::\n\n)(?: {2,}.+\n?)+)"
+    parts = re.split(code, link_pages(text, "../"))
     parts[::2] = [re.sub(r"(?<![\\`])([|*])(?=\S)", r"\\\1", part) for part in parts[::2]]
     lines[:] = "".join(parts).split("\n")
+    if what == "class":
+        lines += describe_fields(thing)
+
+
+def describe_fields(kind: type) -> list[str]:
+    """Describe options by their help, and point from a part of a recipe to its fields."""
+    if hasattr(kind, "model_fields"):
+        return ["", "Its fields: :doc:`../recipe-fields`.", ""]
+    if not is_dataclass(kind):
+        return []
+    types = {one.name: get_args(one.type)[1:] for one in fields(kind)}
+    helps = [(name, note.text) for name, notes in types.items() for note in notes if isinstance(note, Help)]
+    return ["", *(f":ivar {name}: {text}" for name, text in helps), ""]
+
+
+def import_from_package(found: re.Match[str]) -> str:
+    """Let an example import from the package whose names users import, in place of the module of a name."""
+    names = set(found[3].split(", "))
+    for package in sorted(PACKAGES, key=len, reverse=True):
+        if found[2].startswith(package) and names <= {name for name, _ in public_names(package)}:
+            return f"{found[1]}{package} import {found[3]}"
+    return found[0]
+
+
+def shorten_types(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Show the types of attributes without their modules."""
+    for index, line in enumerate(lines):
+        if ":vartype " in line:
+            mark = "" if "'" in line else "~"  # Sphinx links no name in a type with quotes
+            lines[index] = re.sub(r"(?<![~\w.])((?:\w+\.)+)(?=[A-Z])", mark and r"~\1", line)
+
+
+def shorten_signature(
+    app: Any, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Leave out the arguments of protocols, and of options, which the page of commands lists."""
+    hidden = what == "class" and ("Annotated" in str(signature) or getattr(thing, "_is_protocol", False))
+    return "" if hidden else signature and signature.replace("<factory>", "..."), returned
+
+
+def link_pages(text: str, folder: str = "") -> str:
+    """Turn names of pages, as docs/packs.md, into links."""
+    return re.sub(r"\bdocs/([\w-]+)\.md", rf":doc:`{folder}\1`", text)
+
+
+def link_options(app: Any, context: Any, lines: list[str]) -> None:
+    """Link the pages that the help of options names."""
+    lines[:] = map(link_pages, lines)
+
+
+def set_type(app: Any, document: Any) -> None:
+    """Draw the hyphens after a parameter as a dash, and keep numbers beside their percent sign."""
+    for text in list(document.findall(nodes.Text)):
+        better = " \N{EN DASH} " if text == " -- " else text.replace(" %", "\N{NO-BREAK SPACE}%")
+        if better != text and not isinstance(text.parent, nodes.literal | nodes.literal_block):
+            text.parent.replace(text, nodes.Text(better))
 
 
 def show_examples(app: Any, context: Any, lines: list[str]) -> None:
     """Turn the examples in the help of commands, lines after a bar, into blocks of code."""
-    text = "\n".join(line if line.startswith("| ") else line.replace("*", r"\*") for line in lines)
+    text = "\n".join(
+        line if line.startswith("| ") else link_pages(line.replace("*", r"\*")) for line in lines
+    )
     text = re.sub(
         r"(?m)(?:^\| .*\n?)+",
         lambda block: ".. code-block:: console\n\n" + re.sub(r"(?m)^\| ", "   ", block[0]) + "\n",
@@ -184,6 +260,11 @@ def show_examples(app: Any, context: Any, lines: list[str]) -> None:
 def setup(app: Any) -> None:
     """Register the functions that Sphinx calls."""
     app.connect("sphinx-click-process-description", show_examples)
+    app.connect("sphinx-click-process-options", link_options)
+    app.connect("sphinx-click-process-arguments", link_options)
+    app.connect("autodoc-process-signature", shorten_signature)
+    app.connect("autodoc-process-docstring", shorten_types, priority=600)
+    app.connect("doctree-read", set_type)
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)
