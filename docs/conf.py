@@ -236,12 +236,10 @@ def link_options(app: Any, context: Any, lines: list[str]) -> None:
     lines[:] = map(link_pages, lines)
 
 
-def set_type(app: Any, document: Any) -> None:
-    """Draw the hyphens after a parameter as a dash, and keep numbers beside their percent sign."""
-    for text in list(document.findall(nodes.Text)):
-        better = " \N{EN DASH} " if text == " -- " else text.replace(" %", "\N{NO-BREAK SPACE}%")
-        if better != text and not isinstance(text.parent, nodes.literal | nodes.literal_block):
-            text.parent.replace(text, nodes.Text(better))
+def draw_dashes(app: Any, document: Any) -> None:
+    """Draw the hyphens after a parameter as a dash."""
+    for text in list(document.findall(lambda node: isinstance(node, nodes.Text) and node == " -- ")):
+        text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
 
 
 def show_examples(app: Any, context: Any, lines: list[str]) -> None:
@@ -264,7 +262,7 @@ def setup(app: Any) -> None:
     app.connect("sphinx-click-process-arguments", link_options)
     app.connect("autodoc-process-signature", shorten_signature)
     app.connect("autodoc-process-docstring", shorten_types, priority=600)
-    app.connect("doctree-read", set_type)
+    app.connect("doctree-read", draw_dashes)
     app.add_css_file("site.css")
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", write_gallery)

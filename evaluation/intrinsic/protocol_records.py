@@ -791,7 +791,7 @@ _RECORDS = (
         window="blocks of 20x20 from pixel 0 and from pixel 9, in both directions, filled with zeros",
         mean="geometric, over images; LMSE is the mean of reflectance and shading",
         source="Barron and Malik, TPAMI 2015; Fan et al., CVPR 2018 (compute_MIT_error.m)",
-        trial="run on the real files of the 16 objects of `mit-grosse`",
+        trial="run on the real files of the 16 objects of `mit-grosse`, not on its own ten",
     ),
     EvaluationProtocol(
         name="arap-ordinal",
